@@ -54,7 +54,7 @@ const auditScan = 5000
 // AuditPage is a page of the audit log.
 type AuditPage struct {
 	Page[AuditEntry]
-	Lacks []string // the queues that the filter means and whose latest entries may be missing: no one could be asked, or in quarantine
+	Lacks []string // queues that the filter means and whose latest entries may be missing: in quarantine, or their nodes did not answer
 }
 
 // Audit lists entries of the audit log, the latest first: at most limit, before the cursor ("": from the end of the log). An entry is as
@@ -93,8 +93,8 @@ func (f *AuditFilter) begin(cursor string) (from store.ActPlace, order actOrder,
 	return from, order, nil
 }
 
-// auditLacks names the queues that the filter means and of which it is not sure that all entries are known. behind says
-// that what other nodes have put into the log may not have arrived here.
+// auditLacks names the queues that the filter means and of which entries may be missing. behind says that entries that other nodes have put
+// into the log may not have arrived here.
 func auditLacks(e *Engine, f *AuditFilter, fresh []FreshActs, behind bool) (names []string) {
 	looked := map[string]bool{}
 	for i := range fresh {
@@ -134,7 +134,7 @@ func (o actOrder) compare(a, b store.ActPlace) int {
 	return int(o) * cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Number, b.Number))
 }
 
-// ends says whether nothing that the filter means comes from a time on, in this order.
+// ends says whether the filter means nothing from this time on, in this order.
 func (o actOrder) ends(f *AuditFilter, at queue.Time) bool {
 	if o == latestFirst {
 		return at < f.Since
@@ -142,7 +142,7 @@ func (o actOrder) ends(f *AuditFilter, at queue.Time) bool {
 	return f.Until != 0 && at >= f.Until
 }
 
-// pageOfActs is what comes after a place in an order. fresh is what the log does not have yet.
+// pageOfActs returns the entries after a place in an order. fresh has entries that the log does not have yet.
 func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, limit int,
 	fresh []FreshActs) (page Page[AuditEntry], err error) {
 	var last store.ActPlace // if there is more, it is behind this place
@@ -213,15 +213,15 @@ func pageOfActs(e *Engine, f *AuditFilter, order actOrder, from store.ActPlace, 
 	return page, nil
 }
 
-// FreshActs are the entries of the audit log that the queues of one node have not put into it yet: those that are asked
-// for, up to a bound. Without them the log of another node lacks what was done since the last checkpoints.
+// FreshActs are the entries that the queues of one node have not put into the audit log yet: those that are asked for, up to a bound.
+// Without them, a list of another node lacks the acts since the last checkpoints.
 type FreshActs struct {
 	Served []string // the queues that were looked at, and that the node served all the while
 	Acts   Page[AuditEntry]
 }
 
-// FreshActs says what another node asks for with a filter, a cursor and a limit, as for Audit. most bounds the bytes of
-// the entries; the first one always comes.
+// FreshActs answers another node. The filter, the cursor and the limit are those of its Audit. most bounds the bytes of the entries; the
+// first one always comes.
 func (e *Engine) FreshActs(f AuditFilter, cursor string, limit, most int) (FreshActs, error) {
 	from, order, err := f.begin(cursor)
 	if err != nil {
@@ -290,12 +290,12 @@ func AuditTime(cursor string) (queue.Time, error) {
 	return p.At, err
 }
 
-// act is what the audit log is to hold of what the caller in ctx does. said is who a caller without a token says it is.
+// act is the entry of the audit log for an act of the caller in ctx. said is the name that a caller without a token gives itself.
 func (e *Engine) act(ctx context.Context, said, action, queueName, target string) queue.Act {
 	return actOf(ctx, queue.At(e.options.Now()), said, action, queueName, target)
 }
 
-// act is what the audit log is to hold of what the caller in ctx does to the queue.
+// act is the entry of the audit log for an act of the caller in ctx on the queue.
 func (q *Queue) act(ctx context.Context, said, action, target string) queue.Act {
 	return q.e.act(ctx, said, action, q.name, target)
 }

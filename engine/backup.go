@@ -22,7 +22,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Storage is the disk of an engine: whether it has room, and backups of what is on it.
+// Storage is the disk of an engine: its free room, and backups of its data.
 type Storage struct{ e *Engine }
 
 // Storage is the disk of this engine.
@@ -31,7 +31,7 @@ func (e *Engine) Storage() Storage { return Storage{e} }
 // backupDir is the folder, in the data directory, of the copies that a backup is made of. A start removes what a crash left of it.
 const backupDir = "backup.partial"
 
-// Backup is a copy of the data directory as the end of the process at one moment would have left it. It takes room on the disk until Close.
+// Backup is a copy of the data directory, as a kill of the process at one moment would have left it. It takes room on the disk until Close.
 type Backup struct {
 	Manifest archive.Manifest
 	Size     int64 // bytes that WriteTo writes
@@ -43,14 +43,14 @@ type Backup struct {
 	pace   *copyPace // from the first copy to the last byte
 }
 
-// maxSince bounds what the checksums of an earlier backup take in memory: enough for 64 GiB of data.
+// maxSince bounds the memory for the checksums of an earlier backup. It is enough for 64 GiB of data.
 const maxSince = 64 << 20
 
-// Backup makes a backup of everything that is durable: all that was acknowledged before the call is in it. By names the program for the
-// manifest. Commits go on beside it. One at a time: a second one is refused, and so is one that the disk has no room for.
+// Backup makes a backup of all durable data, with everything that was acknowledged before the call. by names the program for the manifest.
+// Commits go on meanwhile. It refuses a second backup at the same time, and one that the disk has no room for.
 //
-// With since, the head of an earlier backup of this data directory, it is an increment: it has what changed since that one. The head is
-// read to its end before anything is copied.
+// With since, the head of an earlier backup of this data directory, it is an increment: it has the changes since that one. The head is read
+// to its end before anything is copied.
 func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Backup, err error) {
 	e := s.e
 	if !e.lock.backup.TryLock() {
@@ -97,10 +97,10 @@ func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Bac
 	return b, nil
 }
 
-// cutsMost is how often a backup begins again because what it copies was taken away.
+// cutsMost is how often a backup begins again because a snapshot that it copies was deleted.
 const cutsMost = 5
 
-// try takes the moment, and copies what there was. again: it failed for what happened meanwhile, so that it may succeed at another moment.
+// try takes the moment, and copies the data as of it. again: something happened meanwhile, and another try may succeed.
 func (b *Backup) try(ctx context.Context, e *Engine, id queue.Identity) (again bool, err error) {
 	b.Manifest.Made, b.Manifest.Queues, b.Manifest.Files = e.options.Now().UTC(), nil, nil
 	if err := errors.Join(os.RemoveAll(b.dir), os.MkdirAll(b.dir, 0o700)); err != nil {
@@ -139,7 +139,7 @@ func (b *Backup) continues(since io.Reader, id queue.Identity) error {
 	return err
 }
 
-// isWhole refuses a backup that would lack a queue. That of a cluster has also those that this node does not serve.
+// isWhole refuses a backup that would lack a queue. A backup of a cluster also has the queues that this node does not serve.
 func (s Storage) isWhole() error {
 	for _, q := range s.e.Queues() {
 		if q.Quarantined != nil && s.e.options.Cluster == nil {
@@ -150,7 +150,7 @@ func (s Storage) isWhole() error {
 	return nil
 }
 
-// roomForBackup refuses a backup whose copies would fill the disk, on which queues have to go on.
+// roomForBackup refuses a backup whose copies would fill the disk, because queues must go on.
 func (s Storage) roomForBackup() error {
 	e := s.e
 	need := int64(ballastMargin) + fileSize(filepath.Join(e.options.Dir, catalogueFile))
@@ -177,9 +177,9 @@ func fileSize(path string) (size int64) {
 	return size
 }
 
-// backupSource is what the backups of a home are made of.
+// backupSource gives the data for the backups of a home.
 type backupSource interface {
-	// lineage is the identity that the backups of this home continue each other by.
+	// lineage is the identity that two backups of this home have in common, so that one can continue the other.
 	lineage() (queue.Identity, error)
 	// cut takes one moment of everything, for a backup in an empty folder. The caller closes it, also after an error.
 	cut(ctx context.Context, dir string) (cut, error)
@@ -201,7 +201,7 @@ type queueCut struct {
 	cuts.Span
 	batches func(ctx context.Context, fn func(journal.Position, []byte) error) error
 	store   func(ctx context.Context, to string, id queue.Identity, pace func(bytes int) error) error
-	// moved says that what the cut is made of was taken away meanwhile; nil: it never is.
+	// moved says that data of the cut was deleted meanwhile; nil: that never happens.
 	moved func(ctx context.Context) error
 }
 
@@ -224,8 +224,8 @@ func (c *cut) close() error {
 	return errors.Join(errs...)
 }
 
-// cut takes the moment. Nothing may happen between the cuts of two files that only one of them would tell of: no dead letter is on its way
-// between two queues, no queue comes or goes, and no entry of a queue's journal enters the audit log.
+// cut takes the moment. The cuts of the files must agree, so meanwhile no dead letter moves between two queues, no queue comes or goes, and
+// no entry of a queue's journal enters the audit log.
 func (l local) cut(ctx context.Context, _ string) (c cut, err error) {
 	e := l.e
 	e.forwards.turn.Lock()

@@ -13,9 +13,9 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// ballast is a file that keeps room on the disk. When the disk is full most of it is thrown overboard, so that completions, which free
-// work and memory, still get through; inserts are refused until all of it can be taken aboard again. A rest stays, which only a start
-// lets go of: it needs room before it can do anything, also on a disk that is full to the last byte.
+// ballast is a file that keeps room on the disk. When the disk is full, the server frees most of it, so that completions, which free work
+// and memory, still get through. Inserts are refused until the file can have its whole size again. Only a start frees the rest: it needs
+// room before it can do anything, also on a disk that is full to the last byte.
 type ballast struct {
 	mu    sync.Mutex
 	path  string
@@ -30,7 +30,7 @@ const startShare = 4
 // diskBlock is the unit in which file systems give out room.
 const diskBlock = 4 << 10
 
-// openBallast makes room for a start. Until board the ballast is off board.
+// openBallast frees the ballast for the start. board restores it.
 func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	b := &ballast{path: filepath.Join(dir, "ballast"), bytes: bytes, log: log}
 	if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
@@ -39,8 +39,8 @@ func openBallast(dir string, bytes int64, log *slog.Logger) (*ballast, error) {
 	return b, nil
 }
 
-// board takes the ballast aboard after a start. false: there is no room for all of it, and inserts have to be refused. Then as much is
-// kept for the next start as there is room for, up to its share: a start on a full disk takes a few KiB of it for each busy queue.
+// board restores the ballast after a start. false: there is no room for all of it, and inserts must be refused. Then it keeps as much for
+// the next start as there is room for, up to its share. A start on a full disk takes a few KiB of it for each busy queue.
 func (b *ballast) board() bool {
 	if b.bytes <= 0 || b.take(b.bytes) {
 		return true
@@ -54,8 +54,8 @@ func (b *ballast) board() bool {
 	return false
 }
 
-// free throws overboard what is not kept for a start, and says whether there is room now. Another write may have thrown it overboard
-// a moment ago, or an attempt to take it aboard may have taken the room for a moment.
+// free frees the part that is not kept for a start, and says whether there is room now. Another write may have freed it a moment ago, or an
+// attempt to restore it may have taken the room for a moment.
 func (b *ballast) free() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

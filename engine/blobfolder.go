@@ -31,7 +31,7 @@ type BlobFolder struct {
 // blobSuffix ends the names of the files, so that no name is "..".
 const blobSuffix = ".blob"
 
-// OpenBlobFolder opens the folder at dir, and removes what a crash left of a Put.
+// OpenBlobFolder opens the folder at dir, and removes the files of a Put that a crash cut off.
 func OpenBlobFolder(dir string) (*BlobFolder, error) {
 	f := &BlobFolder{dir: dir, seed: maphash.MakeSeed()}
 	entries, err := os.ReadDir(dir)

@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Bulk operations belong to the shard of their queue, which keeps how far they got (shard/bulk.go). Here they get their turns, and
-// their rates are kept.
+// Bulk operations belong to the shard of their queue, which records how far they got (shard/bulks). This file gives them turns, and keeps
+// their rates.
 
 // bulkRunner gives running operations their turns, and knows how much each may do now.
 type bulkRunner struct {
@@ -23,10 +23,10 @@ type bulkRunner struct {
 	turn   sync.Mutex // held by the goroutine that advances the operations: one at a time
 	of     map[queue.BulkID]*bulkPace
 	warned time.Time                   // when it was logged last that a step failed
-	met    map[queue.BulkID]*bulkMeter // what running operations got on with since the start of the server
+	met    map[queue.BulkID]*bulkMeter // the progress of running operations since the start of the server
 }
 
-// bulkPace saves up for a second at most, and begins with one: after a restart nothing is caught up on.
+// bulkPace saves up for a second at most, and begins with one second's worth: an operation does not catch up after a restart.
 type bulkPace struct {
 	saved float64
 	at    queue.Time
@@ -226,7 +226,7 @@ func (p *bulkRunner) page(ctx context.Context, q *Queue, b *queue.Bulk, most int
 	}
 	n, more, err = q.shard.Bulks.Step(ctx, b.ID, most)
 	if b.Action == queue.BulkPurge && !b.DryRun && err == nil {
-		// One that cannot be deleted now, of this purge or another caller's, must not end the purge: its order is durable.
+		// A submission that cannot be deleted now, of this purge or of another caller, must not end the purge: its order is durable.
 		if stuck := q.shard.Deletions.Due(ctx); stuck != nil && ctx.Err() == nil && p.mayWarn() {
 			p.e.options.Logger.Warn("a submission could not be deleted; the server tries again", "queue", q.name, "error", stuck)
 		}
@@ -313,8 +313,8 @@ func (a *ages) Pop() any {
 	return x
 }
 
-// oldest finds which dead letters are the oldest that a request asks for, once and for all: whatever dies, is redriven or is deleted
-// later, and whenever the server starts again, no other letter is meant. It looks at every letter.
+// oldest fixes which dead letters are the oldest that a request asks for. Later deaths, redrives, deletions and restarts do not change the
+// choice. It looks at every letter.
 func oldest(ctx context.Context, q *Queue, r *queue.BulkRequest) error {
 	f := &r.Filter
 	f.Dead.Until = queue.DeadAge{}
@@ -348,8 +348,8 @@ func oldest(ctx context.Context, q *Queue, r *queue.BulkRequest) error {
 	return nil
 }
 
-// bulkMeter measures what an operation gets on with: from a moment that is one to two spans of it ago, or since the server runs it. So a
-// restart, or a disk that was full for an hour, does not spoil what is foreseen for long.
+// bulkMeter measures the progress of an operation over the last one to two spans, or since the server runs it. So a restart, or a disk that
+// was full for an hour, does not spoil the forecast for long.
 type bulkMeter struct{ from, middle bulkMark }
 
 type bulkMark struct {
@@ -360,7 +360,7 @@ type bulkMark struct {
 const (
 	bulkSpan    = 30 * time.Second
 	bulkSettled = time.Second               // a pace that was measured for less says nothing
-	bulkFarOff  = 10 * 365 * 24 * time.Hour // what takes longer is not foreseen
+	bulkFarOff  = 10 * 365 * 24 * time.Hour // a longer time is not forecast
 )
 
 // meter notes how far an operation is before its turn.
@@ -380,7 +380,7 @@ func (p *bulkRunner) meter(b *queue.Bulk) {
 	}
 }
 
-// foresee sets how long an operation that runs still takes, if that is known: at the pace that was measured, or else at its rate.
+// foresee sets the time that a running operation still takes, if it is known: by the measured pace, or else by its rate.
 func (p *bulkRunner) foresee(b *queue.Bulk) {
 	left := b.Walk.Left()
 	if b.State != queue.BulkRunning || left == 0 {

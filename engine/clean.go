@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// cleaner removes what is past its retention, and has files give back the room that this frees. It works in slices, and rests for a
-// second after a round that left nothing to do. After any other it rests for as long as the round took: so it keeps up with what ends, and
-// takes half a processor at most.
+// cleaner removes things that are past their retention, and has files give back the room. It works in slices. It rests for a second after a
+// round that left nothing to do, and after any other for as long as the round took. So it keeps up with the ends of submissions, and takes
+// half a processor at most.
 type cleaner struct {
 	e  *Engine
 	mu sync.Mutex // one round at a time
@@ -20,14 +20,14 @@ type cleaner struct {
 	ended   size // ended submissions
 	keys    size // pages of idempotency keys
 	bytes   size // that a file gives back
-	whole   size // what has no slices
+	whole   size // work without slices
 }
 
 const (
 	cleanEvery = time.Second
 	// cleanSlice is how long one slice is to take. A slice has locks that clients may wait for, such as that of the store's writer.
 	cleanSlice = 20 * time.Millisecond
-	// cleanTurn is how long one queue is at it before it is the next one's turn.
+	// cleanTurn is how long the turn of one queue is.
 	cleanTurn = 50 * time.Millisecond
 )
 

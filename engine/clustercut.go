@@ -15,12 +15,12 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// A backup of a cluster is made of what its nodes share, and of nothing that one of them has in memory: any node makes it, also one that
-// owns no queue. The moment is that of one look at the ends of all journals. A queue is its newest snapshot of then, with the blobs beside
-// it, and the journal from there on. The owner goes on meanwhile. When it makes a snapshot, it lets go of all these: then the backup takes
-// another moment.
+// A backup of a cluster is made of the data that its nodes share, and not of a node's memory: so any node can make it, also one that owns
+// no queue. Its moment is one look at the ends of all journals. Of each queue it has the newest snapshot at that moment, the blobs beside
+// it, and the journal from there on. The owner goes on meanwhile. If the owner makes a new snapshot, the old one, its blobs and the journal
+// before the new one go: then the backup takes another moment.
 
-// errSnapshotMoved says so.
+// errSnapshotMoved says that the backup has to take another moment.
 var errSnapshotMoved = errors.New("a new snapshot of the queue was made meanwhile")
 
 func (c clustered) cut(ctx context.Context, dir string) (made cut, err error) {
@@ -85,8 +85,8 @@ func (c clustered) addBlobs(ctx context.Context, row *store.QueueRow, path strin
 	return copyBlobs(ctx, c.blobs(row), &to.Blobs, row.Shard, pace)
 }
 
-// copyBlobs puts the blobs of a shard's inserts from one place into another. One that is deleted meanwhile was of an insert that failed, or
-// a snapshot has it: then the cut has moved.
+// copyBlobs puts the blobs of a shard's inserts from one place into another. A blob that is deleted meanwhile was of an insert that failed,
+// or a newer snapshot has it: then the cut has moved.
 func copyBlobs(ctx context.Context, from, to blobs.Blobs, shard queue.ShardID, pace func(int) error) error {
 	return blobs.Each(ctx, from, blobs.Prefix(shard), func(b blobs.Blob) error {
 		content, err := blobs.All(ctx, from, b.Key)

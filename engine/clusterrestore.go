@@ -23,7 +23,7 @@ type ClusterRestore struct {
 	Backend cluster.Backend
 	Work    string           // an empty or missing folder with room for the data
 	Now     func() time.Time // the wall clock
-	// Silence waits for so long that every node that runs has beaten.
+	// Silence waits until every node that runs must have beaten.
 	Silence func(context.Context) error
 }
 
@@ -99,7 +99,7 @@ func (r *ClusterRestore) idle(ctx context.Context) error {
 	return err
 }
 
-// clear deletes what a restore that was cut off has left. The journal with its mark goes last.
+// clear deletes the parts of a restore that was cut off. The journal with its mark goes last.
 func (r *ClusterRestore) clear(ctx context.Context) error {
 	ends, err := r.Backend.Journals(ctx)
 	for name := range ends {
@@ -186,7 +186,7 @@ func (r *ClusterRestore) queue(ctx context.Context, row *store.QueueRow, id queu
 	return err
 }
 
-// lastBatch is what the next one has to follow.
+// lastBatch is the batch that the next one has to follow.
 type lastBatch struct {
 	position journal.Position
 	epoch    uint32

@@ -13,21 +13,21 @@ import (
 	"github.com/quern-queue/quern/engine/shard/consumers"
 )
 
-// Attached is one stream of an attached consumer: the server of it waits for Wake, calls Next, and ends with Close.
+// Attached is one stream of an attached consumer. The handler of the stream waits for Wake, calls Next, and ends with Close.
 type Attached = consumers.Attached
 
 // Notice is what is new for an attached consumer.
 type Notice = consumers.Notice
 
-// HeldPage is a consumer with a page of what it holds.
+// HeldPage is a consumer with a page of its reservations.
 type HeldPage struct {
 	Consumer queue.Consumer
 	Page[queue.HeldChunk]
 }
 
-// Attach makes a consumer known: when its last stream ends other than by Detach, and the consumer does not attach again
-// within the queue's consumer grace, what it holds is lost. A name is one consumer's own. incarnation is of its
-// process; "": it does not say. If the stream before was of another process, what the name holds is lost at once.
+// Attach makes a consumer known. If its last stream ends other than by Detach, and the consumer does not attach again within the queue's
+// consumer grace, its reservations are lost. Each consumer has its own name. incarnation names its process; "": it does not say. If the
+// previous stream was of another process, the reservations of the name are lost at once.
 func (p Consumers) Attach(ctx context.Context, consumer, incarnation string) (*Attached, error) {
 	if err := validConsumer(consumer); err != nil {
 		return nil, err
@@ -38,8 +38,7 @@ func (p Consumers) Attach(ctx context.Context, consumer, incarnation string) (*A
 	return p.q.attach(ctx, consumer, incarnation)
 }
 
-// Detach lets a consumer leave: its streams end and what it holds goes back, with no try counted. It says how many chunks that
-// were.
+// Detach lets a consumer leave: its streams end, and its chunks go back with no try counted. It returns their number.
 func (p Consumers) Detach(consumer string) (released int, err error) {
 	if err := validConsumer(consumer); err != nil {
 		return 0, err
@@ -160,9 +159,9 @@ func (p Reservations) List(ctx context.Context, r HeldRequest) (page Page[queue.
 // heldLists are the letters of the cursors, by whether the list is ordered by deadline.
 var heldLists = map[bool]string{false: "r", true: "u"}
 
-// Release takes a chunk from the consumer that holds it, with no try counted, and says what was held. A consumer that is
-// attached is notified. said is who asks, where no access token says so; both that and the reason are kept in the audit log.
-// CodeConflict: no consumer holds the chunk.
+// Release takes a chunk from the consumer that holds it, with no try counted, and says what was held. A consumer that is attached is
+// notified. said names the caller if it has no access token. The audit log keeps the caller and the reason. CodeConflict: no consumer holds
+// the chunk.
 func (p Reservations) Release(ctx context.Context, id queue.ChunkID, said, reason string) (queue.HeldChunk, error) {
 	if _, err := p.q.shard.Submissions.Chunk(ctx, id.Submission, id.Index); err != nil {
 		return queue.HeldChunk{}, err // there is no such submission or chunk
@@ -170,8 +169,8 @@ func (p Reservations) Release(ctx context.Context, id queue.ChunkID, said, reaso
 	return p.q.shard.Reservations.Release(id, reason, p.q.act(ctx, said, "reservation.release", chunkTarget(id)))
 }
 
-// ReleaseConsumer takes from a consumer what it holds, with no try counted, and says how many chunks that were. If it is attached
-// it is notified. said and reason are as in Release.
+// ReleaseConsumer takes all chunks from a consumer, with no try counted, and returns their number. An attached consumer is notified. said
+// and reason are as in Release.
 func (p Reservations) ReleaseConsumer(ctx context.Context, consumer, said, reason string) (released int, err error) {
 	if err := validConsumer(consumer); err != nil {
 		return 0, err

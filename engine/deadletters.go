@@ -139,7 +139,7 @@ func (p DeadLetters) in(id queue.ChunkID) error {
 	return nil
 }
 
-// Groups are the dead letters of the queue that the filter means by the fingerprint of their errors, the largest group first.
+// Groups counts the dead letters that the filter means by the fingerprint of their errors, the largest group first.
 func (p DeadLetters) Groups(ctx context.Context, f queue.BulkFilter) (api.DeadGroups, error) {
 	list, err := p.q.shard.DeadLetters.Groups(ctx, f)
 	slices.SortFunc(list.Items, func(a, b api.DeadGroup) int {

@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file answers for a whole queue what Diagnose answers for a value: from the counters of its last frame, so that it costs the same at
-// any backlog. It does not know what the filters of strategies refuse.
+// This file diagnoses a whole queue, as Diagnose does a value. It uses the counters of the last frame, so that it costs the same at any
+// backlog. It does not know which submissions the filters of strategies refuse.
 
 const (
 	namedValues = 3 // values at their limits that the sentence names
@@ -27,7 +27,7 @@ const (
 	maxHeldLooks = 10_000
 )
 
-// queueAnswer keeps the answer of a frame: it is made once, for all who ask.
+// queueAnswer keeps the answer of a frame. It is made once, for all callers.
 type queueAnswer struct {
 	mu     sync.Mutex
 	number uint64 // of the frame; 0: there is no answer
@@ -35,7 +35,7 @@ type queueAnswer struct {
 	now    api.QueueNow
 }
 
-// DiagnoseQueue tells what the chunks of the queue wait for, and when they are done. It is as of the last frame.
+// DiagnoseQueue says, as of the last frame, what the chunks of the queue wait for, and when they will be done.
 func (p Questions) DiagnoseQueue(ctx context.Context) (api.Diagnosis, error) {
 	said, _, err := p.answer(ctx)
 	return said, err
@@ -87,7 +87,7 @@ func (q *Queue) sparkline() []float64 {
 	return rates
 }
 
-// alarms are what an operator would otherwise find out late, in words.
+// alarms are sentences about trouble that an operator would otherwise notice late.
 func (d *queueDiagnosis) alarms() []string {
 	list := []string{}
 	if d.stats.DiskFull > 0 {
@@ -111,13 +111,13 @@ func (d *queueDiagnosis) alarms() []string {
 
 const noConsumer = "no consumer asks for work"
 
-// unserved says that no one asks for what is ready, or that those who ask are not given it.
+// unserved says that no consumer asks for ready chunks (none), or that those that ask do not get them (unasked).
 func (d *queueDiagnosis) unserved() (none, unasked bool) {
 	s := d.stats
 	return d.rates.Reserved == 0 && s.Reserved == 0 && s.ConsumersWaiting == 0, d.rates.Reserved == 0 && s.ConsumersWaiting > 0
 }
 
-// Brief is what a list of queues says of one: its sentence, and how it stands.
+// Brief is the entry of a queue in a list: its sentence, and its state.
 func (p Questions) Brief(ctx context.Context) (sentence string, now *api.QueueNow) {
 	said, is, err := p.answer(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ type queueDiagnosis struct {
 	links   [][]api.Link      // of the causes
 }
 
-// diagnosis is made of a frame.
+// diagnosis diagnoses the queue as of a frame.
 func (q *Queue) diagnosis(frame *Frame) *queueDiagnosis {
 	stats := &frame.Stats.Stats
 	d := &queueDiagnosis{queue: q.name, stats: stats, rates: &frame.Stats.Rates}
@@ -180,7 +180,7 @@ func (q *Queue) diagnosis(frame *Frame) *queueDiagnosis {
 	return d
 }
 
-// holder finds who holds the places of a value that does not move.
+// holder finds the consumer that holds the places of a value that does not move.
 func (p Questions) holder(ctx context.Context, d *queueDiagnosis, i int) error {
 	if !d.still[i] || d.stats.Reserved > maxHeldLooks {
 		return nil
@@ -339,7 +339,7 @@ func perSecond(pace float64) string {
 	return queue.Compact(uint64(pace + 0.5))
 }
 
-// rulesClause is about what rules hold.
+// rulesClause is about the chunks that rules hold.
 func (d *queueDiagnosis) rulesClause() string {
 	var named []string
 	var left uint64
@@ -360,7 +360,7 @@ func (d *queueDiagnosis) rulesClause() string {
 	return strings.Join(named, "; ")
 }
 
-// freeClause is about what nothing holds back, as far as counters tell.
+// freeClause is about the chunks that nothing holds back, as far as counters show.
 func (d *queueDiagnosis) freeClause(i int) string {
 	text := queue.Compact(d.Causes[i].Held.Chunks) + " can be handed out"
 	switch none, unasked := d.unserved(); {
@@ -375,7 +375,7 @@ func (d *queueDiagnosis) freeClause(i int) string {
 	return text + ", done " + d.ending(i)
 }
 
-// still says that a value is at its limit and that nothing of it was done for as long as a pace is the mean of.
+// still says that a value is at its limit, and that none of its chunks was done in the whole time that a pace covers.
 func (f *frames) still(entry queue.MetaEntry) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file says what was found out by Diagnose: as it stands in answers, and in a sentence.
+// This file writes the findings of Diagnose, for answers and as a sentence.
 
 // API is the diagnosis as it stands in answers.
 func (d *Diagnosis) API() api.Diagnosis {
@@ -42,7 +42,7 @@ func (d *Diagnosis) API() api.Diagnosis {
 
 func (d *Diagnosis) cause(c *Cause) api.Cause {
 	alone := *d
-	alone.Entry = queue.MetaEntry{} // by itself it says all, also what the holders say in the sentence
+	alone.Entry = queue.MetaEntry{} // alone it says everything, also the part of the holders
 	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: alone.causeClause(c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
 		Until: c.Until.API()}
 	if c.Limit.Key != "" {
@@ -241,7 +241,8 @@ func (d *Diagnosis) unaskedClause(n uint64) string {
 	return are(n, "is", "are") + " selected by no strategy of " + within
 }
 
-// holdersClause says who holds what is in flight: as part of the limit if the first cause is the limit of the value itself.
+// holdersClause names the consumers that hold the chunks in flight. If the first cause is the limit of the value itself, they are a part of
+// the limit.
 func (d *Diagnosis) holdersClause(first *Cause) string {
 	text := queue.Compact(d.InFlight)
 	if first != nil && first.Limit.Max > 0 && d.Entry.Key != "" && first.Limit.Key == d.Entry.Key && first.Value == d.Entry.Value {
@@ -266,7 +267,7 @@ func (d *Diagnosis) holdersClause(first *Cause) string {
 	return fmt.Sprintf("%s, by %s for %s", text, name, held)
 }
 
-// emptyClause is about what has no chunks but those in flight.
+// emptyClause is about a value or submission that has no chunks but those in flight.
 func (d *Diagnosis) emptyClause() string {
 	switch {
 	case d.InFlight > 0:
@@ -351,7 +352,7 @@ func entryText(entry queue.MetaEntry) string {
 
 func nameText(name string) string { return cmp.Or(plain(name), "a consumer without a name") }
 
-// plain quotes a text that has characters which do not show, or change the direction or the lines of what follows.
+// plain quotes a text with characters that do not show, or that change the direction or the lines of the text behind it.
 func plain(text string) string {
 	if quoted := strconv.Quote(text); strings.Contains(quoted, `\`) {
 		return quoted
@@ -390,7 +391,7 @@ func (p Questions) DiagnoseValue(ctx context.Context, entry queue.MetaEntry) (Di
 	return d, err
 }
 
-// DiagnoseSubmission tells it of a submission, which may have ended.
+// DiagnoseSubmission is DiagnoseValue for a submission, which may have ended.
 func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID) (Diagnosis, error) {
 	d, plans := p.used()
 	var err error
@@ -406,7 +407,7 @@ func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID
 	return d, err
 }
 
-// Narrow takes out what is not of the tenant: the numbers of values that it shares with others, rules about more than its own,
+// Narrow removes everything that is not the tenant's own: numbers of values that it shares with others, rules about more than its value,
 // strategies, and ends that follow from any of these.
 func (p Questions) Narrow(d *Diagnosis, own queue.MetaEntry) {
 	d.Used, d.own = nil, own

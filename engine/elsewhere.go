@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file is what a node of a cluster knows of the queues that other nodes serve, and how it follows the catalogue that all share.
+// This file has a node's knowledge of the queues that other nodes serve. It follows the catalogue that all nodes share.
 
 // knownQueues are all queues of the catalogue, also those that other nodes serve.
 type knownQueues struct {
@@ -89,14 +89,14 @@ func (e *Elsewhere) Error() string {
 	return fmt.Sprintf("node %s serves the queue, at %s", e.Node, e.URL)
 }
 
-// Elsewhere says who serves a queue that this node of a cluster does not; nil: this one does, or there is no such queue. It waits for the
-// database, for a second at most, if it does not know the name: another node may have created the queue just now.
+// Elsewhere names the node that serves a queue; nil: this one does, or there is no such queue. If it does not know the name, it waits for
+// the database, for a second at most: another node may have created the queue just now.
 func (n *Nodes) Elsewhere(name string) *Elsewhere { return n.Lookup().Queue(name) }
 
 // ElsewhereOf is Elsewhere for the queue of a submission.
 func (n *Nodes) ElsewhereOf(id queue.SubmissionID) *Elsewhere { return n.Lookup().Submission(id) }
 
-// Lookup answers for one call where queues are. However many of them it does not know, it waits for the database once.
+// Lookup finds the nodes of queues for one call. However many queues it does not know, it waits for the database once.
 type Lookup struct {
 	n      *Nodes
 	waited bool
@@ -134,7 +134,7 @@ func (l *Lookup) row(of func(*knownQueues) *store.QueueRow) *store.QueueRow {
 	return of(l.n.known.Load())
 }
 
-// catchUp takes over what other nodes have changed in the catalogue up to this moment.
+// catchUp takes over the changes of other nodes in the catalogue up to this moment.
 func (n *Nodes) catchUp() error {
 	ctx, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
@@ -144,7 +144,7 @@ func (n *Nodes) catchUp() error {
 	return n.refresh()
 }
 
-// CatchUp takes over everything that other nodes have changed in the catalogue up to this moment.
+// CatchUp takes over all changes of other nodes in the catalogue up to this moment.
 func (n *Nodes) CatchUp() error {
 	if n == nil {
 		return nil
@@ -156,7 +156,8 @@ func (n *Nodes) CatchUp() error {
 	return nil
 }
 
-// elsewhere says who serves a queue that this node does not serve, or may not at this moment; nil: this node does, or there is no queue.
+// elsewhere names the node that serves a queue that this node does not serve, or may not at this moment; nil: this node does, or there is
+// no queue.
 func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
 	switch {
 	case row == nil:
@@ -210,7 +211,7 @@ func (n *Nodes) serves(id queue.ShardID) bool {
 	return n.e.shards[id] != nil || n.e.quarantine.has(id)
 }
 
-// keep has a queue neither move nor be opened until release is called; it fails if that happens already.
+// keep keeps a queue from moving and from being opened until release is called. It fails if one of these has begun already.
 func (n *Nodes) keep(row store.QueueRow) (release func(), err error) {
 	if n == nil {
 		return func() {}, nil
@@ -247,7 +248,7 @@ func (n *Nodes) owner(shard queue.ShardID, name string) *Elsewhere {
 	return &Elsewhere{Queue: name, Node: peer.Name, URL: peer.URL}
 }
 
-// missing is the refusal of a submission whose queue is not served here. The caller holds Engine.mu.
+// missing refuses a submission whose queue is not served here. The caller holds Engine.mu.
 func (n *Nodes) missing(aside quarantine, id queue.SubmissionID) error {
 	if known := n.queues(); known != nil && known.byShard[id.Shard()] != nil && !aside.has(id.Shard()) {
 		return n.refusal(known.byShard[id.Shard()])
@@ -261,7 +262,7 @@ func (n *Nodes) refusal(row *store.QueueRow) error {
 		Message: fmt.Sprintf("This node does not serve the queue %q: %s. Send this again in a moment.", row.Name, cause)}
 }
 
-// follow does what other nodes change in the catalogue, until ctx ends.
+// follow takes over the changes of other nodes in the catalogue, until ctx ends.
 func (n *Nodes) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.e.catalogue.Follow(ctx, n.changed)
@@ -272,7 +273,7 @@ func (n *Nodes) follow(ctx context.Context) {
 	}
 }
 
-// changed takes over what another node has changed in the catalogue.
+// changed takes over a change of another node in the catalogue.
 func (n *Nodes) changed() {
 	n.looked()
 	err := errors.Join(n.e.tokens.reload(), n.refresh())
@@ -314,7 +315,7 @@ func (n *Nodes) serve(ctx context.Context, row store.QueueRow, ready *preparedQu
 		if err == nil {
 			return ready.claim(ctx)
 		}
-		// Most likely it was prepared too long ago, and the journal is trimmed. It is prepared again, whatever it was.
+		// Most likely the queue was prepared too long ago, and the journal is trimmed since. Whatever the reason, it is prepared again.
 		if err := errors.Join(ready.discard(), ctx.Err()); err != nil {
 			return nil, err
 		}
@@ -330,7 +331,7 @@ func (n *Nodes) serve(ctx context.Context, row store.QueueRow, ready *preparedQu
 	return ready.claim(ctx)
 }
 
-// putInQuarantine refuses the calls of a queue whose journal or blobs are damaged, as long as this node has it.
+// putInQuarantine has the node refuse calls to a queue whose journal or blobs are damaged, as long as it owns the queue.
 func (n *Nodes) putInQuarantine(row store.QueueRow, reason error) {
 	e := n.e
 	e.mu.Lock()
@@ -363,8 +364,8 @@ func (n *Nodes) owning(id queue.ShardID) shard.Owner {
 	return shard.Owner{Own: func() bool { return n.node.Own(id) }, Patience: member.Patience}
 }
 
-// taken are the shard numbers that a queue of another node has. For further shards of a queue they are also those that
-// another node may be about to give to one, and that of the coordinator.
+// taken are the shard numbers that queues of other nodes have. For a further shard of a queue, they also include those with a live owner
+// elsewhere, which another node may be about to give to a queue, and the one that stands for the coordinator.
 func (n *Nodes) taken(further bool) map[queue.ShardID]bool {
 	taken := map[queue.ShardID]bool{}
 	for _, row := range n.others() {

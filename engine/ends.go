@@ -26,15 +26,15 @@ type (
 	// Ends are the ends of a queue's submissions, in the order in which they became durable.
 	Ends = ends.Ends
 
-	// EndFilter says which of them are meant. Before and From mean nothing.
+	// EndFilter says which ends are meant. Before and From mean nothing.
 	EndFilter = machine.Filter
 )
 
 // Ends are those of the queue.
 func (q *Queue) Ends() *Ends { return q.shard.Ends }
 
-// PlaceSealer writes places among the ends so that only the server can read them. A place has the position of the journal, by
-// which a tenant could count what others commit.
+// PlaceSealer encrypts places among the ends, so that only the server can read them. A place has the position of the journal, from which a
+// tenant could count the commits of others.
 type PlaceSealer struct{ block cipher.Block }
 
 // sealerSecret is the name, in the catalogue, of the key that seals places.
@@ -77,8 +77,8 @@ func (s PlaceSealer) Open(text string) (place queue.EndPlace, ok bool) {
 	return place, place.Position <= sealedPosition
 }
 
-// WaitEnds returns when one of the submissions has ended, or with `all` when all have, or when `wait` (at most queue.MaxWait) is over,
-// or with the error of ctx. An unknown one never ends, so it counts as one that has. The ids, 1 or more, may be of several queues.
+// WaitEnds returns when one of the submissions has ended, or with `all` when all have, or when `wait` (at most queue.MaxWait) is over, or
+// with the error of ctx. An unknown submission never ends, so it counts as ended. The ids, 1 or more, may be of several queues.
 func (e *Engine) WaitEnds(ctx context.Context, ids []queue.SubmissionID, wait time.Duration, all bool) error {
 	enough := 1
 	if all {
@@ -157,7 +157,7 @@ func (w *watched) changed() error {
 	return nil
 }
 
-// watch has queues whose files are gone acknowledge nothing any more, and no queue when the catalogue is gone.
+// watch stops the acknowledgements of a queue whose files are gone, and of all queues if the catalogue is gone.
 func (e *Engine) watch() {
 	lost := e.files.changed()
 	if lost != nil {

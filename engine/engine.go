@@ -23,7 +23,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Options is what an engine is made of. Dir, Now and Seed are needed.
+// Options are the options of an engine. Dir, Now and Seed are required.
 type Options struct {
 	Dir             string                // the data directory, made when missing
 	Now             func() time.Time      // the wall clock
@@ -38,7 +38,7 @@ type Options struct {
 	AuditKeep       time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
 	RecountEvery    time.Duration         // how often kept counters are recounted; 0: recount.DefaultEvery, negative: never
 	MaxLive         int64                 // submissions that may be open in all queues together; 0: any number
-	// bytes that the views of all queues may take, and a quarter more for questions; 0: views.DefaultMemory
+	// bytes that the views of all queues may take; questions get a quarter more; 0: views.DefaultMemory
 	ViewMemory int64
 	MetricKeys []queue.MetaKey     // whose values metrics show, at most MaxMetricKeys
 	Held       func(time.Duration) // told of every hold of a queue's mutex, for measuring what others wait for; nil: not measured
@@ -72,8 +72,8 @@ type Engine struct {
 	sampled   sampled
 	nodes     *Nodes // nil: the server is alone
 
-	// changing is held while queues are created, changed or deleted, which may wait for the disk or the database, and
-	// for reading by what must not see its queue deleted meanwhile. It is taken before mu, which no one holds for long.
+	// changing is held while queues are created, changed or deleted, which may wait for the disk or the database. Calls whose queue must
+	// not be deleted meanwhile hold it for reading. It is taken before mu, which no one holds for long.
 	changing   sync.RWMutex
 	mu         tableLock // guards queues, shards, sharded, quarantine and deleting
 	queues     map[string]*Queue
@@ -82,7 +82,7 @@ type Engine struct {
 	deleting   string // the queue that is just being deleted; "": none
 }
 
-// shared is what all queues together may take.
+// shared has the limits of all queues together.
 type shared struct {
 	views *views.Memory
 	live  *inserts.LiveLimit
@@ -169,7 +169,7 @@ func (o *Options) fill() {
 	o.BallastBytes = cmp.Or(o.BallastBytes, 16<<20)
 }
 
-// Close commits what is open, answers everybody who waits, and gives the directory free.
+// Close commits open batches, answers all waiting callers, and releases the directory.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,11 +196,11 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// Nodes is what this server does with the other nodes of its cluster; nil: it is alone.
+// Nodes is this server's part in its cluster; nil: it is alone.
 func (e *Engine) Nodes() *Nodes { return e.nodes }
 
-// Run runs the timed work until ctx ends: deadlines, retries and run_at many times a second, and, beside them so that
-// they never wait for it, the housekeeping and the frames every second, the bulk operations, and what is past its retention.
+// Run runs the timed work until ctx ends. Deadlines, retries and run_at come many times a second. Other goroutines, so that they never
+// wait, do the housekeeping and the frames every second, bulk operations, and the removal of what is past its retention.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -239,8 +239,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Moved does at once what became due when the clock of Options.Now was moved. Run looks many times a second, but
-// someone who has moved the clock of a test wants it done when the call returns.
+// Moved does at once the work that became due when the clock of Options.Now was moved. Run looks many times a second, but a test that has
+// moved its clock wants the work done when the call returns.
 func Moved(e *Engine) {
 	for _, q := range e.all() {
 		q.shard.Worker.Tick()
@@ -278,10 +278,10 @@ func (e *Engine) house(ctx context.Context) {
 	e.makeRoom()
 }
 
-// Check is one thing that has to be well for the server to serve.
+// Check is one condition for the server to serve.
 type Check struct {
 	api.Check
-	Aside bool // what it is about does not serve, and keeps nothing else from serving
+	Aside bool // its subject does not serve, and keeps nothing else from serving
 }
 
 // Ready lists the checks, one per queue and one for the disk.

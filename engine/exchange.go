@@ -31,7 +31,7 @@ func (q *Queue) Exchange(ctx context.Context, x Exchange, out *Exchanged) error 
 	return exchange(ctx, q, q.config.Load(), queue.At(q.e.options.Now()), x, out)
 }
 
-// exchanging is what an exchange asks of a queue, after everything is checked.
+// exchanging has the calls of an exchange to a queue, after everything is checked.
 type exchanging interface {
 	complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error)
 	fail(ctx context.Context, items []queue.FailItem, dst []queue.Result) ([]queue.Result, error)
@@ -96,8 +96,8 @@ func (x *Exchange) check(settings *queue.Settings, now queue.Time) error {
 	return below("/reserve", validReserve(x.Reserve, settings))
 }
 
-// below moves the pointers of an error about a part of a request to where that part is: "/items/3" under "/complete"
-// becomes "/complete/3", anything else is put behind.
+// below makes the pointers of an error about a part of a request relative to the request: "/items/3" under "/complete" becomes
+// "/complete/3", and any other pointer is appended.
 func below(part string, err error) error {
 	return queue.Repointed(err, func(pointer string) string { return part + strings.TrimPrefix(pointer, "/items") })
 }
@@ -110,7 +110,7 @@ func (q *Queue) Complete(ctx context.Context, items []queue.CompleteItem, dst []
 	return q.complete(ctx, items, dst)
 }
 
-// complete has what completions bring count for the caller's access token, as inserts do.
+// complete counts the submissions that completions insert for the caller's access token, as inserts do.
 func (q *Queue) complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	from, share, many := len(dst), insertShare{}, q.many.Load()
 	for i := range items {
@@ -146,8 +146,8 @@ func (q *Queue) Fail(ctx context.Context, items []queue.FailItem, dst []queue.Re
 	return q.shard.Fail(ctx, items, dst)
 }
 
-// Extend moves deadlines; after a restart it holds a chunk again that no other consumer holds. One result per item is
-// appended to dst, in order.
+// Extend moves deadlines. After a restart it also takes back a chunk that no other consumer holds. One result per item is appended to dst,
+// in order.
 func (q *Queue) Extend(ctx context.Context, items []queue.ExtendItem, dst []queue.Result) ([]queue.Result, error) {
 	if err := validExtends(items); err != nil {
 		return dst, err
@@ -176,8 +176,8 @@ type ReserveRequest struct {
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
 }
 
-// ReserveResult is the answer. Reason, RetryAfter and Limited are set when there are no reservations: RetryAfter 0 is
-// "no idea", and Limited is for queue.AllLimited: as many as were asked for of the values that are in the way.
+// ReserveResult is the answer. Reason, RetryAfter and Limited are set when there are no reservations: RetryAfter 0 is "no idea", and
+// Limited, for queue.AllLimited, has the saturated values, as many as were asked for.
 type ReserveResult struct {
 	Reservations []queue.Reservation
 	Reason       queue.EmptyReason

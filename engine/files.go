@@ -50,7 +50,7 @@ func syncDir(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Partial is behind the name of a file that WriteFile is at.
+// Partial ends the name of a file that WriteFile is writing.
 const Partial = ".partial"
 
 // WriteFile makes a file that appears whole and durably, in the place of an older one, or not at all.
@@ -256,8 +256,8 @@ func writeAt(file *os.File, text string) error {
 	return err
 }
 
-// release lets go at once. Closing alone would not: a child that this process starts at the moment, such as one that
-// compiles a plugin, has the file until it runs its own program.
+// release lets go of the lock at once. Closing alone would not: a child that this process is starting, such as one that compiles a plugin,
+// has the file open until it runs its own program.
 func (l *dirLock) release() error {
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

@@ -16,7 +16,7 @@ import (
 type forwards struct {
 	e    *Engine
 	turn sync.Mutex // held by the goroutine that delivers: one at a time
-	// held for reading while letters are decided to leave for a queue, for writing while a queue is deleted; before Engine.mu
+	// held for reading while it is decided that letters leave for a queue, for writing while a queue is deleted; before Engine.mu
 	doors sync.RWMutex
 	nudge chan struct{}
 }
@@ -47,7 +47,7 @@ func (f *forwards) carryAlways(ctx context.Context) {
 	}
 }
 
-// carry empties the outboxes, as far as the queues that their letters are for can take them.
+// carry empties the outboxes, as far as the target queues can take the letters.
 func (f *forwards) carry(ctx context.Context) {
 	f.turn.Lock()
 	defer f.turn.Unlock()
@@ -83,13 +83,13 @@ func (f *forwards) carry(ctx context.Context) {
 	}
 }
 
-// absent says that a queue does not serve here for a reason that is known elsewhere.
+// absent says whether the code means that a queue does not serve here, which is reported elsewhere.
 func absent(code queue.Code) bool {
 	return code == queue.CodeQuarantined || code == queue.CodeMoved || code == queue.CodeMoving
 }
 
-// carryTo carries letters of one outbox to one queue. One that cannot be read is parked, and those behind it are carried; until it is
-// parked, those before it.
+// carryTo carries letters of one outbox to one queue. A letter that cannot be read is parked in the end. Until then only the letters before
+// it are carried, and afterwards also those behind it.
 func (f *forwards) carryTo(ctx context.Context, from *Queue, to string, page []queue.Outgoing) error {
 	destination, err := f.letterbox(to)
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *forwards) carryTo(ctx context.Context, from *Queue, to string, page []q
 
 // Letterbox is where the dead letters of other queues arrive in one queue. Their numbers make delivering them twice harmless.
 type Letterbox interface {
-	// Arrived is up to which number the letters of an outbox have arrived.
+	// Arrived is the number up to which the letters of an outbox have arrived.
 	Arrived(ctx context.Context, source uint64) (number uint64, err error)
 	// Deliver takes letters of one outbox in, durably; see deadletters.Forwarding.
 	Deliver(ctx context.Context, list []queue.Delivery) error
@@ -171,7 +171,7 @@ func (b ownLetterbox) Deliver(ctx context.Context, list []queue.Delivery) error 
 	return b.q.shard.Forwarding.Deliver(ctx, list)
 }
 
-// unread does what follows when a letter cannot be read; nil: those behind it may go on.
+// unread handles a letter that cannot be read; nil: the letters behind it may go on.
 func (f *forwards) unread(ctx context.Context, from *Queue, o queue.Outgoing, cause error) error {
 	cause = fmt.Errorf("chunk %s: %w", o.Chunk, cause)
 	if ctx.Err() != nil {
@@ -186,10 +186,10 @@ func (f *forwards) unread(ctx context.Context, from *Queue, o queue.Outgoing, ca
 	return nil
 }
 
-// carryBytes bounds the contents that are in hand at once, but for the last one's.
+// carryBytes bounds the contents that are in memory at once; only the last one may go beyond.
 const carryBytes = 16 << 20
 
-// deliver has one queue take letters in, durably, and then the other one let go of them.
+// deliver has the target queue take letters in, durably, and then the source queue forget them.
 func deliver(ctx context.Context, from *Queue, to Letterbox, list []queue.Delivery, numbers []uint64) error {
 	if len(list) > 0 {
 		if err := to.Deliver(ctx, list); err != nil {
@@ -199,8 +199,8 @@ func deliver(ctx context.Context, from *Queue, to Letterbox, list []queue.Delive
 	return from.shard.Forwarding.Delivered(numbers)
 }
 
-// validDeadQueue checks that dead letters of a queue may go on to another: that is there, is not the queue itself, and lets its own stay,
-// so that nothing goes in circles. The caller holds e.mu.
+// validDeadQueue checks that dead letters of a queue may go on to another one. That one must exist, must not be the queue itself, and must
+// keep its own dead letters, so that nothing goes in circles. The caller holds e.mu.
 func (e *Engine) validDeadQueue(name string, settings *queue.Settings) error {
 	to := settings.DeadLetterQueue
 	if to == "" {

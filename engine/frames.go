@@ -12,15 +12,15 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// How much a frame looks at and shows. Everything is taken from maintained counters: a frame costs the same at any backlog.
+// The bounds of a frame. It reads only maintained counters, so it costs the same at any backlog.
 const (
 	// FrameValues is how many values of a meta key a frame names; the others are summed.
 	FrameValues = 50
 
-	// maxFrameVisits bounds the values that are read of all keys together for one frame (BenchmarkFrame/values).
+	// maxFrameVisits bounds the values, of all keys together, that one frame reads (BenchmarkFrame/values).
 	maxFrameVisits = 10 << 10
 
-	// maxShownVisits bounds the values that are read of one key that metrics show.
+	// maxShownVisits bounds the values that a frame reads of a key that metrics show.
 	maxShownVisits = 100_000
 
 	// maxFrameKeys bounds the meta keys of one frame.
@@ -37,10 +37,10 @@ type Frame struct {
 	Stats  api.StatsFrame
 	Keys   api.KeysFrame
 
-	paced, unpaced uint64 // values at their limits: with a pace of their own, and beyond as many as may have one
+	paced, unpaced uint64 // values at their limits: with a pace of their own, and without one because there are too many
 }
 
-// frames makes a queue's frames and keeps what is needed to draw how it came to be.
+// frames makes a queue's frames, and keeps the series of the past.
 type frames struct {
 	last atomic.Pointer[Frame]
 
@@ -124,8 +124,8 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	f.last.Store(frame)
 }
 
-// sampleKeys reads the counters of the values, key by key, until this many were read that the rest has to be left out. Those that
-// metrics show come first, and each may be as large as it likes up to maxShownVisits: an operator asked for them.
+// sampleKeys reads the counters of the values, key by key, up to maxFrameVisits, and leaves the rest out. Keys that metrics show come
+// first, each with up to maxShownVisits values, because an operator asked for them.
 func (q *Queue) sampleKeys(frame *api.KeysFrame, now queue.Time, shown []queue.MetaKey) {
 	keys := q.shard.Values.Keys()
 	slices.Sort(keys)

@@ -31,7 +31,7 @@ func groupSettings(set *journal.Set) GroupSettings {
 	return s
 }
 
-// GroupGuard decides whether a change may go on, seeing what is set now, as a ValueGuard does.
+// GroupGuard decides, by the present settings, whether a change may go on, as a ValueGuard does.
 type GroupGuard func(now GroupSettings) error
 
 // PutGroup creates a group with limits and a description, or sets others in their place, durably. The same as before change
@@ -60,8 +60,8 @@ func (x *Sharding) PutGroup(ctx context.Context, queueName, name, description st
 	return groupIn(work, name), created, err
 }
 
-// DeleteGroup removes what is set for a group, durably. Its next submission creates it again, without limits,
-// unless the setting group_must_exist refuses that. A group with open submissions stays.
+// DeleteGroup removes the settings of a group, durably. Its next submission creates it again, without limits, unless the setting
+// group_must_exist refuses that. A group with open submissions stays.
 func (x *Sharding) DeleteGroup(ctx context.Context, queueName, name string, guard GroupGuard) error {
 	x.of.changing.RLock()
 	defer x.of.changing.RUnlock()
@@ -103,7 +103,7 @@ func groupShard(work Work, name string) (*Queue, error) {
 	return nil, many.elsewhere(many.number(q), "/path/group", name)
 }
 
-// placeGroup has a shard for a new group.
+// placeGroup chooses the shard for a new group.
 func placeGroup(work Work, name string) (*Queue, error) {
 	s, several := work.(*Sharded)
 	number := 0
@@ -140,7 +140,7 @@ func setGroup(ctx context.Context, q *Queue, set journal.Set, guard GroupGuard) 
 	return !there, q.shard.Settings.Put(&set, before.state(), after.state(), q.act(ctx, "", "group.set", set.Name))
 }
 
-// deleteGroup removes what is set. The caller holds e.changing.
+// deleteGroup removes the settings. The caller holds e.changing.
 func deleteGroup(ctx context.Context, q *Queue, name string, guard GroupGuard) error {
 	q.values.change.Lock()
 	defer q.values.change.Unlock()
@@ -159,7 +159,7 @@ func deleteGroup(ctx context.Context, q *Queue, name string, guard GroupGuard) e
 	return q.shard.Settings.DeleteGroup(&set, before.state(), q.act(ctx, "", "group.delete", name))
 }
 
-// state is what is set as the audit log tells of it; nil for nothing.
+// state is the settings as the audit log shows them; nil for none.
 func (s *GroupSettings) state() any {
 	if s.Version == 0 && s.Limits == (queue.Quota{}) && s.Description == "" {
 		return nil
@@ -177,7 +177,7 @@ func (s *GroupSettings) state() any {
 	return state
 }
 
-// ValidGroup refuses what cannot be set. Pointers are those of the body of the HTTP face.
+// ValidGroup refuses settings that are not allowed. Pointers are those of the body of the HTTP face.
 func ValidGroup(name, description string, limits queue.Quota) error {
 	switch {
 	case name == "" || len(name) > queue.MaxMetaValueBytes || !utf8.ValidString(name):

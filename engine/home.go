@@ -17,23 +17,23 @@ import (
 // home is where the catalogue, the journals of the queues and the copies of their stores are: in a data directory, or in a cluster. The
 // stores themselves are always in the directory.
 type home interface {
-	// ours refuses a directory that something else has. Nothing is written yet, and another server may have it.
+	// ours refuses a directory that is used for something else. It writes nothing, because another server may have the directory.
 	ours() error
-	// clean removes what the last server left half done. This server has the directory.
+	// clean removes the unfinished work of the last server. This server has the directory.
 	clean() error
 	// catalogue opens the catalogue, before all queues. It refuses a home with queues that the catalogue does not have.
 	catalogue(ctx context.Context) (*store.Catalogue, error)
-	// prepare makes what a queue of the catalogue needs before it is opened, or refuses it.
+	// prepare prepares the opening of a queue of the catalogue, or refuses it.
 	prepare(ctx context.Context, row store.QueueRow, id queue.Identity) error
-	// found makes what a new queue needs before it is opened.
+	// found prepares the opening of a new queue.
 	found(ctx context.Context, row store.QueueRow) error
 	// journal opens the journal of a queue, also again after a failed commit.
 	journal(q *Queue, row store.QueueRow, id queue.Identity) func(context.Context) (journal.Journal, error)
-	// copies are what makes the store of a queue again.
+	// copies are the copies from which the store of a queue can be made again.
 	copies(row store.QueueRow, id queue.Identity) (shard.Copies, error)
-	// backups is what backups are made of.
+	// backups gives the data for backups.
 	backups() backupSource
-	// unused says that no queue left anything behind that keeps another from its shard number.
+	// unused says that another queue may have this shard number: no queue left anything behind under it.
 	unused(id queue.ShardID) (bool, error)
 	// forget removes all that is left of a queue.
 	forget(row store.QueueRow) error
@@ -78,7 +78,7 @@ func (l local) prepare(ctx context.Context, row store.QueueRow, id queue.Identit
 	return l.hasFiles(row)
 }
 
-// remake makes the store of a queue again that is not there, where snapshots are kept.
+// remake makes the missing store of a queue again, if the server keeps snapshots.
 func (l local) remake(ctx context.Context, row store.QueueRow, id queue.Identity) error {
 	e := l.e
 	path, log := filepath.Join(e.shardDir(row.Shard), storeFile), filepath.Join(e.shardDir(row.Shard), journalFile)
@@ -87,7 +87,7 @@ func (l local) remake(ctx context.Context, row store.QueueRow, id queue.Identity
 	if there || !journaled || e.options.SnapshotDir == "" || err != nil || err2 != nil {
 		return errors.Join(err, err2)
 	}
-	// It is only read, and checked all the same: SQLite makes the index again that says whether the log is whole.
+	// It is only read, and checked all the same: SQLite rebuilds the index that says whether the log is whole.
 	j, err := sqlitelog.Open(ctx, log, sqlitelog.Options{Shared: true, Durability: row.Settings.Durability, Identity: id})
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (l local) journal(q *Queue, row store.QueueRow, id queue.Identity) func(con
 	}
 }
 
-// snapshots are those of a queue whose files are of this identity. It is called where snapshots are kept.
+// snapshots are those of a queue whose files have this identity. It is called only if the server keeps snapshots.
 func (l local) snapshots(id queue.Identity) Snapshots {
 	return SnapshotsIn(l.e.options.SnapshotDir, id, l.e.options.Now)
 }

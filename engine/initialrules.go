@@ -9,14 +9,14 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// InitialRules are the rules that each new queue begins with. Queues that are there already have rules of their own, so
-// a rule that is to hold everywhere is set in each of these as well. An operator may lift in one queue what it began
-// with. So a queue gets them once, when it is created, and never again.
+// InitialRules are the rules that each new queue begins with. Existing queues have their own rules, so a rule that is to hold everywhere
+// must be set in each of them as well. An operator may lift a rule in one queue. So a queue gets the initial rules once, when it is
+// created, and never again.
 //
 //	create ─► journal of the queue: the initial rules ─► catalogue: the queue ─► rules that came meanwhile ─► it serves
 //
-// The catalogue orders both kinds of change, on all nodes of a cluster alike. A rule that comes into it before the queue
-// is among those that the queue gets. For a rule that comes later, its caller finds the queue in the list.
+// The catalogue orders both kinds of change, on all nodes of a cluster alike. If a rule comes into it before the queue, the queue gets it.
+// If it comes later, the caller that sets it finds the queue in the list.
 type InitialRules struct{ e *Engine }
 
 // InitialRulesOf are those of the server, or of its cluster.
@@ -46,8 +46,8 @@ func (x InitialRules) Get(id queue.RuleID) (queue.Rule, error) {
 		Message: "New queues begin with no such rule. GET /v1/initial-rules lists those that they begin with."})
 }
 
-// Set has each queue that is created from now on begin with a rule, durably. There is one for each action and match: a
-// second one takes its place, and created is false then.
+// Set gives each queue that is created from now on a rule, durably. There is one rule for each action and match: a second one replaces it,
+// and created is false then.
 func (x InitialRules) Set(ctx context.Context, r queue.Rule) (rule queue.Rule, created bool, err error) {
 	if err := validInitialRule(&r); err != nil {
 		return rule, false, err
@@ -83,7 +83,7 @@ func (x InitialRules) Set(ctx context.Context, r queue.Rule) (rule queue.Rule, c
 	return r, before == nil, err
 }
 
-// Lift has queues that are created from now on begin without a rule, durably. Those that began with it keep it.
+// Lift removes an initial rule, durably. Queues that began with it keep it.
 func (x InitialRules) Lift(ctx context.Context, id queue.RuleID, actor string) error {
 	if err := validActor(actor); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (x InitialRules) begin(ctx context.Context, q *Queue) error {
 	return nil
 }
 
-// validInitialRule checks what comes from outside.
+// validInitialRule checks a rule of a caller.
 func validInitialRule(r *queue.Rule) error {
 	if r.Match.Submission != 0 {
 		return queue.Invalid("/match", "names a submission, which no new queue has; name values of meta keys, or the queue")

@@ -6,9 +6,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Insert makes a submission exist; it is durable and visible when Insert returns. With an idempotency key that came
-// before (within queue.IdempotencyWindow) it returns the first one's submission as it is now, and replayed = true.
-// Of one whose retention is over nothing is known: queue.CodeUnknownSubmission.
+// Insert makes a submission exist; it is durable and visible when Insert returns. With an idempotency key that came before (within
+// queue.IdempotencyWindow), it returns the submission of the first insert as it is now, and replayed = true. queue.CodeUnknownSubmission:
+// the retention of that submission is over.
 func (q *Queue) Insert(ctx context.Context, n queue.NewSubmission) (s queue.Submission, replayed bool, err error) {
 	one := []queue.Insertion{{New: &n}}
 	if err := q.InsertMany(ctx, one, false); err != nil {
@@ -17,9 +17,9 @@ func (q *Queue) Insert(ctx context.Context, n queue.NewSubmission) (s queue.Subm
 	return one[0].Submission, one[0].Replayed, one[0].Err
 }
 
-// InsertMany makes submissions exist, in one commit, and sets in the list what became of each, as Insert says it. One that has an Err
-// already is not inserted. An atomic call inserts all, or none when one is invalid or refused. With an error of the call nothing is
-// known of any: with idempotency keys it can be repeated. The engine keeps what the list points to.
+// InsertMany makes submissions exist, in one commit, and puts the result of each into the list, like that of Insert. An entry that has an
+// Err already is not inserted. An atomic call inserts all, or none if one is invalid or refused. If the call returns an error, the outcome
+// of each is unknown: with idempotency keys the call can be repeated. The engine keeps the data that the list points to.
 func (q *Queue) InsertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
 	if err := validInsertions(list); err != nil {
 		return err
@@ -43,7 +43,7 @@ func validInsertions(list []queue.Insertion) error {
 	return queue.ValidInsertions(list)
 }
 
-// insertMany inserts what is checked, and belongs here.
+// insertMany inserts submissions that are checked and belong to this queue.
 func (q *Queue) insertMany(ctx context.Context, list []queue.Insertion, atomic bool) error {
 	if many := q.many.Load(); many != nil {
 		answerRepeated(ctx, many, many.number(q), list)
@@ -64,8 +64,7 @@ func (q *Queue) insertMany(ctx context.Context, list []queue.Insertion, atomic b
 	return nil
 }
 
-// takeShare refuses an insert for which the caller's access token has no room. One that was made before is answered all
-// the same.
+// takeShare refuses an insert for which the caller's access token has no room. A repeated insert is answered all the same.
 func (q *Queue) takeShare(ctx context.Context, share *insertShare, in *queue.Insertion) {
 	if refused := share.take(in.New); refused != nil {
 		if q.shard.Repeated(ctx, in); !in.Decided() {

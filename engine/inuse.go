@@ -19,8 +19,8 @@ const (
 	// InUseFor is how long a strategy counts as in use after a reserve.
 	InUseFor = time.Hour
 
-	// maxInUse bounds the strategies that a queue counts. A client that makes up strategies without end drops the one that was
-	// unused for longest.
+	// maxInUse bounds the strategies that a queue counts. If a client invents strategies without end, the one that was unused for longest
+	// is dropped.
 	maxInUse = 256
 
 	useSlots     = 2 * maxInUse // found without a lock or a map
@@ -35,7 +35,7 @@ type strategyUse struct {
 }
 
 // inUse counts reserves by strategy. A reserve finds the counters of its plan in a slot; only when they are not there does it take the
-// lock. Times are put to the counts once a second, by the sampler.
+// lock. The sampler adds times to the counts once a second.
 type inUse struct {
 	slots [useSlots]atomic.Pointer[useSlot]
 
@@ -118,7 +118,7 @@ func (u *inUse) enter(plan *strategy.Plan, at uint32) *strategyUses {
 	return uses
 }
 
-// dropOldest drops the strategy that was unused for longest: from then on nothing is known of the time before. The caller holds u.mu.
+// dropOldest drops the strategy that was unused for longest, and forgets the time before now. The caller holds u.mu.
 func (u *inUse) dropOldest() {
 	var oldest string
 	for text, uses := range u.byText {
@@ -142,7 +142,7 @@ func (u *inUse) drop(text string) {
 	}
 }
 
-// sample puts the time to what was counted since the last sample, and drops what is not in use any more.
+// sample adds the time to the counts since the last sample, and drops strategies that are not in use any more.
 func (u *inUse) sample(now queue.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -224,8 +224,8 @@ func (u *inUse) lately(now queue.Time) (list []*strategy.Plan) {
 	return list
 }
 
-// limitsOf are the limits of the values of keys by all of these plans, as a call for one chunk follows them: a key has one if each of
-// their leaves has one, and that of the leaf that allows most holds.
+// limitsOf are the limits of the values of keys by all of these plans, as a call for one chunk follows them. A key has a limit if all
+// leaves of the plans have one, and the highest of them holds.
 func limitsOf(plans []*strategy.Plan, numbered func(*strategy.Plan, int) *strategy.Plan) (limits map[queue.MetaKey]uint32) {
 	for _, plan := range plans {
 		plan = numbered(plan, 1)
@@ -251,7 +251,7 @@ func atMost(limits map[queue.MetaKey]uint32, leaf *strategy.Branch) map[queue.Me
 	return own
 }
 
-// names estimates how many different names set the bits that are set: names that share a bit are made up for.
+// names estimates how many different names have set bits. It corrects for names that share a bit.
 func (s *strategyUses) names() int {
 	set := 0
 	for i := range s.consumers[0] {

@@ -54,8 +54,8 @@ func (q *Queue) LedgerTenants(ctx context.Context, id string, order LedgerOrder,
 	return list, found, err
 }
 
-// How much is kept of the past of ledgers, to say what tenants received and were entitled to lately: of each of the ledgers that were in
-// use, the tenants that received most, once a minute. That is half a megabyte for a ledger with many tenants.
+// The bounds of the past that is kept of ledgers, to say what tenants received and were entitled to lately. Once a minute, a reading keeps
+// the tenants that received most of each ledger in use. That is half a megabyte for a ledger with many tenants.
 const (
 	ledgerEvery = time.Minute
 	ledgerKept  = 11 // readings: ten minutes
@@ -93,7 +93,7 @@ func latelyKey(t *api.LedgerTenant) string {
 	return b.String()
 }
 
-// readLedgers notes how tenants stand in the ledgers of queues.
+// readLedgers takes a reading of the ledgers of queues.
 func readLedgers(ctx context.Context, queues []*Queue, now queue.Time) {
 	for _, q := range queues {
 		taken := q.shard.Stats().ReservedTotal
@@ -144,9 +144,8 @@ func (p *ledgerPast) add(fresh map[string]ledgerReading) {
 	p.of = of
 }
 
-// tell says of tenants what they received and were entitled to lately, and since when: that is the oldest reading that is kept; 0: there
-// is none. A tenant that was not there then begins at nothing, if it is known that it was not there; one that was forgotten and came
-// back does too.
+// tell adds to tenants what they received and were entitled to since the oldest reading that is kept, and returns its time; 0: there is
+// none. A tenant that is known to have been absent then begins at nothing; so does one that was forgotten and came back.
 func (p *ledgerPast) tell(id string, list *api.LedgerTenants) (since queue.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

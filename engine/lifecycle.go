@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Lifecycle tells how the life-cycle worker of a queue is doing. All of it is kept as counters; asking costs little.
+// Lifecycle returns the state of the life-cycle worker of a queue. It reads counters, so it costs little.
 func (q *Queue) Lifecycle() api.Lifecycle {
 	w := q.shard.Work()
 	return w.API()
@@ -96,9 +96,8 @@ func (m *lifecycleMetrics) collect(send func(*prometheus.Desc, prometheus.ValueT
 	}
 }
 
-// CatchUp does at once what Run does as time goes by, up to everything that is due at the time that Options.Now tells, and returns when
-// that is committed. It may run beside Run. Call it after setting the clock forward by hand; a server need not. It fails when a
-// commit does, or when ctx ends.
+// CatchUp does at once all work of Run that is due at the time of Options.Now, and returns when it is committed. It may run beside Run.
+// Call it after setting the clock forward by hand; a server need not. It fails when a commit fails, or when ctx ends.
 func (e *Engine) CatchUp(ctx context.Context) error {
 	for _, q := range e.all() {
 		if err := q.shard.CatchUp(ctx); err != nil {

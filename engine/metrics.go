@@ -38,7 +38,7 @@ type described struct {
 	value  func(s *queue.Stats, now queue.Time) float64
 }
 
-// counts are what is measured of one queue.
+// counts are the measurements of one queue.
 type counts struct {
 	reserve, waited, held *measure.Histogram
 	strategies            strategyCounts
@@ -76,12 +76,12 @@ func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
 	}, []string{"queue"})
 }
 
-// newCounts makes what is measured of a queue that is being opened.
+// newCounts makes the counts of a queue that is being opened.
 func newCounts() *counts {
 	return &counts{reserve: measure.New(secondsBuckets()), waited: measure.New(longBuckets()), held: measure.New(longBuckets())}
 }
 
-// forget drops what is measured of a queue that is deleted.
+// forget drops the counts of a deleted queue.
 func (m *metrics) forget(queueName string) {
 	for _, v := range m.vectors() {
 		v.DeleteLabelValues(queueName)

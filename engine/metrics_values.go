@@ -30,8 +30,8 @@ const (
 // MaxMetricKeys bounds the meta keys whose values metrics show.
 const MaxMetricKeys = 8
 
-// strategyCounts counts what was handed out by each named strategy: of more than maxStrategiesShown names, which may come and go
-// without end, the later ones together.
+// strategyCounts counts the chunks that were handed out by each named strategy. Names come and go without end, so those beyond
+// maxStrategiesShown count together.
 type strategyCounts struct {
 	inline, other atomic.Uint64
 
@@ -99,9 +99,9 @@ func shownValue(v queue.MetaValue) string {
 	return text
 }
 
-// collectKeys shows the values of the keys that were asked for: FrameValues of them for each key and each metric, those with most of what
-// it shows, and one for the rest. Chunks in flight are those of the last frame. A scrape counts the other metrics, and reads as many values
-// of each key as a frame does.
+// collectKeys shows the values of the keys that were asked for: for each key and metric, the FrameValues values with most of it, and one
+// for the rest. Chunks in flight are those of the last frame. A scrape counts the other metrics, and reads as many values of each key as a
+// frame does.
 func (m *metrics) collectKeys(one func(*prometheus.Desc, prometheus.ValueType, float64, ...string), q *Queue, now queue.Time) {
 	frame := q.frames.last.Load()
 	if frame == nil {
@@ -150,7 +150,7 @@ func topBy(list []backlog.ValueCount, size func(*backlog.ValueCount) uint64, sho
 	return rest
 }
 
-// shownHistogram shows what was measured as a native histogram with classic buckets beside: a scraper takes the kind that it knows.
+// shownHistogram shows a histogram in its native form with classic buckets beside: a scraper takes the kind that it knows.
 type shownHistogram struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair

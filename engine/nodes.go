@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Nodes is what a node of a cluster does with the others. It keeps the queues that it serves in line with its leases: it claims, opens,
+// Nodes is the part of a node that deals with its cluster. It keeps the queues that it serves in line with its leases: it claims, opens,
 // hands over and closes them, as member.Decide says. At most one goroutine at a time is busy with a shard. It is nil in a server that is
 // alone.
 type Nodes struct {
@@ -57,7 +57,7 @@ func (n *Nodes) looked() {
 	}
 }
 
-// always does what there is to do until ctx ends.
+// always makes steps until ctx ends.
 func (n *Nodes) always(ctx context.Context) {
 	for {
 		select {
@@ -73,7 +73,7 @@ func (n *Nodes) always(ctx context.Context) {
 	}
 }
 
-// step decides what is next, tells the others, and starts it.
+// step decides the next actions, announces them to other nodes, and starts them.
 func (n *Nodes) step(ctx context.Context) error {
 	if err := n.refresh(); err != nil {
 		return err
@@ -144,7 +144,8 @@ func (q *Queue) load() float64 {
 	return q.pace.perSecond(queue.At(q.e.options.Now()), q.shard.Stats().ReservedTotal) / 1000
 }
 
-// tidy closes what this node serves without owning it, and what it prepared for nothing. The caller holds n.mu.
+// tidy closes the queues that this node serves without owning them, and those that it prepared in advance and no longer needs. The caller
+// holds n.mu.
 func (n *Nodes) tidy(ctx context.Context, s *member.Situation, plan *member.Plan) {
 	for _, q := range n.e.all() {
 		switch {
@@ -170,7 +171,7 @@ func (n *Nodes) tidy(ctx context.Context, s *member.Situation, plan *member.Plan
 	}
 }
 
-// start has a goroutine do something about a shard that no other one is busy with. The caller holds n.mu.
+// start starts a goroutine for a shard, unless another one is busy with that shard. The caller holds n.mu.
 func (n *Nodes) start(ctx context.Context, shard queue.ShardID, do func() error) {
 	now := n.node.Now()
 	if failed, did := n.failed[shard]; n.busy[shard] || did && now-failed < openAgain {
@@ -203,7 +204,7 @@ func (n *Nodes) claim(ctx context.Context, seen *member.View, row *store.QueueRo
 	return n.open(ctx, row)
 }
 
-// prepare reads all that there is of a queue, beside its owner.
+// prepare reads all data of a queue, while its owner goes on.
 func (n *Nodes) prepare(ctx context.Context, row *store.QueueRow) error {
 	q, err := n.ready(ctx, *row)
 	if err != nil {
@@ -247,7 +248,7 @@ func (n *Nodes) open(ctx context.Context, row *store.QueueRow) error {
 	return nil
 }
 
-// give closes a queue, with what its consumers hold, and makes another node its owner.
+// give closes a queue, saves its reservations, and makes another node its owner.
 func (n *Nodes) give(ctx context.Context, row *store.QueueRow, shard queue.ShardID, to string) error {
 	var err error
 	if q := n.e.shardOf(shard); q != nil {
@@ -276,7 +277,7 @@ func (n *Nodes) drop(q *Queue) error {
 	return q.close()
 }
 
-// close closes what was prepared. No step is made any more.
+// close closes prepared queues. No step is made any more.
 func (n *Nodes) close() (err error) {
 	for shard, q := range n.prepared {
 		delete(n.prepared, shard)
@@ -285,8 +286,8 @@ func (n *Nodes) close() (err error) {
 	return err
 }
 
-// HandOver gives all queues of this node to others, while the engine runs and calls are answered. It returns when that is done, no other
-// node takes anything, or ctx ends.
+// HandOver gives all queues of this node to others, while the engine runs and calls are answered. It returns when all are given, when no
+// other node takes any, or when ctx ends.
 func (n *Nodes) HandOver(ctx context.Context) {
 	if n == nil {
 		return
@@ -318,12 +319,12 @@ func (n *Nodes) nothingLeft() bool {
 	})
 }
 
-// moveMost is how long a move may take before its caller is told that it goes on without him.
+// moveMost is how long a move may take before its caller gets an answer that it goes on.
 const moveMost = 30 * time.Second
 
-// Move has another node of the cluster serve a queue of this one, and waits for that. Reservations, limits and tokens go on. Of a queue of
-// several shards it moves those of this node.
-// CodeUnavailable: the other node did not get ready in time, and the queue stays here; or this one lost it to a third.
+// Move has another node of the cluster serve a queue of this one, and waits for that. Reservations, limits and tokens stay valid. Of a
+// queue of several shards it moves those of this node. CodeUnavailable: the other node did not get ready in time, and the queue stays here;
+// or this one lost it to a third.
 func (n *Nodes) Move(ctx context.Context, name, to string) error {
 	if n == nil {
 		return &queue.Error{Code: queue.CodeConflict, Message: "This server is alone: there is no other node that a queue could move to."}

@@ -19,18 +19,18 @@ const (
 	// maxPaced bounds the values whose paces a queue remembers: 100 KB. Those beyond count as part of the rest; a metric says how many.
 	maxPaced = 256
 
-	// maxRuled bounds the rules that are parts of their own: those that end last. The others are one part.
+	// maxRuled bounds the rules that are their own parts: those that end last. The others are one part.
 	maxRuled = 256
 
-	// pacedFor is how long the pace of a value is remembered that is at its limit no longer.
+	// pacedFor is how long the pace of a value is remembered after the value left its limit.
 	pacedFor = 10 * time.Minute
 
-	// pacedWithin is how long after a look the next has to come for what was done in between to count.
+	// pacedWithin is the longest time between two looks for which the chunks done in between count.
 	pacedWithin = 5 * time.Second
 )
 
-// outlook is what a queue's forecasts are made of: the paces of the values at their limits, and of the rest. The mutex of the frames
-// guards it.
+// outlook has the input of a queue's forecasts: the paces of the values at their limits, and of the rest. The mutex of the frames guards
+// it.
 type outlook struct {
 	of     map[queue.MetaEntry]*paced
 	limits map[queue.MetaKey]uint32 // of the values of a key, by all strategies that consumers use now
@@ -41,7 +41,7 @@ type outlook struct {
 
 	// The chunks behind the limits of one key, as of the last look: of the key with most. A chunk may be behind the limits of several keys.
 	behind behind
-	left   uint64       // values at their limits that are not paced, as there are maxPaced others
+	left   uint64       // values at their limits without a pace, because maxPaced others have one
 	held   []rules.Held // the rules that end last, each with the chunks that no rule that ends later holds
 }
 
@@ -89,7 +89,7 @@ func (o *outlook) begin(limits map[queue.MetaKey]uint32) {
 	o.behind, o.left = behind{}, 0
 }
 
-// waits says that the value was seen at a moment and was at its limit then, or shortly before: one of its chunks may just have ended.
+// waits says that the value was seen at this moment, and was at its limit then or shortly before: one of its chunks may just have ended.
 func (p *paced) waits(at queue.Time) bool {
 	return p.seen == at && p.full != 0 && at.Sub(p.full) <= HeatStep
 }
@@ -101,7 +101,7 @@ func (p *paced) part() forecast.Part {
 	return forecast.Part{Chunks: p.open - p.held, Pace: p.pace(), Bound: true}
 }
 
-// limit is how many chunks of a value may be in flight: by an operator, or by the strategies.
+// limit is how many chunks of a value may be in flight, by an operator's setting or by the strategies.
 func (o *outlook) limit(entry queue.MetaEntry, set *values) uint32 {
 	most := set.limit(entry)
 	if limit, is := o.limits[entry.Key]; is {
@@ -110,7 +110,7 @@ func (o *outlook) limit(entry queue.MetaEntry, set *values) uint32 {
 	return most
 }
 
-// look counts what was done of the values of a key that have limits, since the look before.
+// look counts the chunks done since the last look, of the values of a key that have limits.
 func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue, now queue.Time) {
 	q.values.mu.RLock()
 	defer q.values.mu.RUnlock()
@@ -158,8 +158,8 @@ func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue
 	}
 }
 
-// note counts what was done of a value since it was seen last: by how many its chunks became fewer, as those that come in between hide
-// as many. Only the time at its limit says how fast its places are.
+// note counts the chunks of a value done since it was seen last: by how many they became fewer, so new chunks hide as many done ones. Only
+// the time at its limit says how fast its places are.
 func (p *paced) note(count *backlog.ValueCount, limit uint32, now queue.Time) (done uint64) {
 	held := count.Paused + count.Blocked
 	open := count.InFlight + count.Available + held
@@ -180,14 +180,14 @@ func (p *paced) note(count *backlog.ValueCount, limit uint32, now queue.Time) (d
 	return done
 }
 
-// forget drops the values that were at their limits long ago, unless rules hold some of their chunks: these will go on at that pace.
+// forget drops the values that were at their limits long ago, unless rules hold some of their chunks, which will go on at that pace.
 func (o *outlook) forget(now queue.Time) {
 	maps.DeleteFunc(o.of, func(_ queue.MetaEntry, p *paced) bool {
 		return now < p.full || now.Sub(p.full) > pacedFor && (p.held == 0 || now.Sub(p.seen) > pacedFor)
 	})
 }
 
-// tell ends a look, and is the forecast of the whole queue.
+// tell ends a look, and returns the forecast of the whole queue.
 func (o *outlook) tell(stats *api.Stats, held []rules.Held, now queue.Time) *api.Forecast {
 	o.forget(now)
 	all := stats.Ready + stats.Waiting + stats.Reserved
@@ -299,7 +299,7 @@ func (q *Queue) foresee(d *Diagnosis) {
 	d.Forecast = foreseen(parts, d.At)
 }
 
-// cause is the part of the work that waits for the same as the chunks of a cause; false if a tenant may not know of it.
+// cause is the part of the work that waits for the same thing as the chunks of a cause; false if a tenant may not know of it.
 func (o *outlook) cause(c *Cause, d *Diagnosis) (part forecast.Part, known bool) {
 	entry := cmp.Or(d.own, c.Rule.Match.Entry, d.Entry)
 	limited := c.Obstacle == queue.ObstacleValueLimit || c.Obstacle == queue.ObstacleLimit || c.Obstacle == queue.ObstacleRate

@@ -7,10 +7,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// paceSeconds is over how long the rate of reservations is measured.
+// paceSeconds is the time over which the rate of reservations is measured.
 const paceSeconds = 60
 
-// pace remembers how many chunks were reserved by each of the last seconds, as the housekeeping finds it: a reservation pays
+// pace remembers how many chunks had been reserved at each of the last seconds. The housekeeping notes it, so that a reservation pays
 // nothing for it.
 type pace struct {
 	mu    sync.Mutex

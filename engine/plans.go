@@ -25,7 +25,8 @@ type asked struct {
 	name string // when plan is nil
 }
 
-// The bounds of the cache: over either it is emptied. A client that makes up strategies without end only loses it its speed.
+// The bounds of the cache. When one of them is exceeded, the cache is emptied. A client that invents strategies without end only makes it
+// slow.
 const (
 	maxPlans     = 4096
 	maxPlanBytes = 32 << 20
@@ -34,9 +35,9 @@ const (
 // maxCachedStrategy bounds the raw text that is kept as a key.
 const maxCachedStrategy = 4096
 
-// Plan compiles a strategy given as a JSON value: a string (the text form), an object, or {"name":...} for one that the
-// queue keeps under that name, as it stands now. Nothing means Random. A name that the queue does not have is CodeInvalid at
-// /strategy/name. The server asks by itself; a caller goes through PlanFor.
+// Plan compiles a strategy given as a JSON value: a string (the text form), an object, or {"name":...} for one that the queue keeps under
+// that name, as it is now. Nothing means Random. A name that the queue does not have is CodeInvalid at /strategy/name. The server itself
+// calls Plan; for a caller it calls PlanFor.
 func (q *Queue) Plan(raw []byte) (*strategy.Plan, error) { return q.PlanFor(context.Background(), raw) }
 
 // PlanFor is Plan for the caller in ctx.
@@ -49,11 +50,11 @@ func (q *Queue) PlanFor(ctx context.Context, raw []byte) (*strategy.Plan, error)
 type Asked struct {
 	Plan *strategy.Plan
 	Name string // that it was asked for by; "" if it was spelled out
-	// why blocks with a plugin are not scored now, so that the next branch is gone on with; none: all are
+	// why blocks with a plugin are not scored now, so that a reserve goes on with the next branch; none: all are scored
 	Unusable []error
 }
 
-// Asked is PlanFor, with what is worth telling one who reserves. A shard also knows the names of its whole queue.
+// Asked is PlanFor, with warnings for the consumer. A shard also knows the names of its whole queue.
 func (q *Queue) Asked(ctx context.Context, raw []byte) (Asked, error) {
 	return asks(ctx, q.e, raw, func(name string) (Asked, error) {
 		asked, err := q.Strategies.asked(name)
@@ -66,7 +67,7 @@ func (q *Queue) Asked(ctx context.Context, raw []byte) (Asked, error) {
 	})
 }
 
-// asks is what a raw strategy asks for; named finds one that it only names.
+// asks returns the plan that a raw strategy asks for. named finds a strategy that it only names.
 func asks(ctx context.Context, e *Engine, raw []byte, named func(name string) (Asked, error)) (Asked, error) {
 	p := &e.plans
 	p.mu.RLock()
@@ -85,7 +86,7 @@ func asks(ctx context.Context, e *Engine, raw []byte, named func(name string) (A
 	return named(known.name)
 }
 
-// asked is what a reservation asks for that names a strategy of the queue.
+// asked returns the plan for a reservation that names a strategy of the queue.
 func (p Strategies) asked(name string) (Asked, error) {
 	n, err := p.byName(name)
 	if err != nil {
@@ -99,8 +100,8 @@ func (p Strategies) asked(name string) (Asked, error) {
 	return Asked{plan, name, unusable}, nil
 }
 
-// Unusable says why blocks of a plan are not scored now: a plugin or version is not there, or not active, or each that does
-// not score for the moment, a *strategy.Unavailable. None: all are.
+// Unusable says why blocks of a plan are not scored now: a plugin or version is missing or not active, or it does not score for the moment,
+// a *strategy.Unavailable each. None: all are scored.
 func (e *Engine) Unusable(ctx context.Context, plan *strategy.Plan) []error {
 	resting, err := e.checkScored(ctx, plan)
 	if err != nil {
@@ -109,8 +110,8 @@ func (e *Engine) Unusable(ctx context.Context, plan *strategy.Plan) []error {
 	return resting
 }
 
-// checkScored refuses a plan that names plugins that there are not. That one does not score now is no mistake: its branch
-// yields nothing until it does.
+// checkScored refuses a plan that names plugins that do not exist. A plugin that does not score now is no mistake: its branch yields
+// nothing until it does.
 func (e *Engine) checkScored(ctx context.Context, plan *strategy.Plan) (resting []error, err error) {
 	for i := range plan.Branches {
 		scored := plan.Branches[i].Scored
@@ -187,7 +188,7 @@ func (p *plans) plan(s *strategy.Strategy) *strategy.Plan {
 	return p.share(s)
 }
 
-// share and remember: the caller holds p.mu.
+// share finds the plan of a strategy by its text, or makes it. The caller of share and of remember holds p.mu.
 func (p *plans) share(s *strategy.Strategy) *strategy.Plan {
 	text := s.String()
 	if plan := p.byText[text]; plan != nil {
@@ -222,7 +223,7 @@ func (p *plans) kept() int {
 	return p.bytes
 }
 
-// Views are the standing views of a queue, the largest first, and what those of all queues take and may take.
+// Views are the standing views of a queue, the largest first, with the memory that the views of all queues take and may take.
 func (q *Queue) Views() api.Views {
 	use := q.e.shared.views.Use()
 	use.Items = q.shard.Views.List()

@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// quarantined is a queue whose files are damaged or missing, or which another server has taken over. The others serve; each start tries it
-// again, and retake does if it has moved.
+// quarantined is a queue whose files are damaged or missing, or that another server has taken over. Other queues serve. Each start tries to
+// open it again, and so does retake if it has moved.
 type quarantined struct {
 	store.QueueRow
 	reason error
@@ -40,8 +40,8 @@ func (all quarantine) has(shard queue.ShardID) bool {
 	return slices.ContainsFunc(all, func(q quarantined) bool { return q.Shard == shard })
 }
 
-// absent is the refusal of a call for a queue that does not serve, or that there is not. It does not tell the reason, which has paths of
-// the server in it: that is for callers who may read the queue.
+// absent refuses a call for a queue that does not serve or does not exist. It does not give the reason, which has paths of the server in
+// it: only callers that may read the queue get it.
 func (all quarantine) absent(name string) error {
 	if q := all.find(name); q != nil {
 		return q.refusal()
@@ -49,7 +49,7 @@ func (all quarantine) absent(name string) error {
 	return unknownQueue(name)
 }
 
-// missing is the refusal of a submission of a shard that no serving queue has.
+// missing refuses a submission of a shard that no serving queue has.
 func (all quarantine) missing(id queue.SubmissionID) error {
 	for i := range all {
 		if all[i].Shard == id.Shard() {
@@ -68,7 +68,7 @@ func hasMoved(err error) bool {
 	return code == queue.CodeMoved || code == queue.CodeMoving
 }
 
-// Aside is the cause of an error about a queue that is there and does not serve: which.
+// Aside is the cause of an error about a queue that exists and does not serve. It names the queue.
 type Aside struct{ Queue string }
 
 func (e *Aside) Error() string { return fmt.Sprintf("the queue %q does not serve", e.Queue) }
@@ -87,14 +87,14 @@ func (q *quarantined) info() QueueInfo {
 		Quarantined: &api.Quarantined{Reason: q.reason.Error(), Since: q.QueueRow.Quarantined.API()}}
 }
 
-// mayQuarantine says whether an error at the opening of a queue is about that queue alone. It is not when the server is told to end, has no
-// room, or is older than what wrote the files.
+// mayQuarantine says whether an error at the opening of a queue is about that queue alone. It is not if the server is ending, has no room,
+// or is older than the program that wrote the files.
 func mayQuarantine(ctx context.Context, err error) bool {
 	format, is := errors.AsType[*queue.FormatError](err)
 	return ctx.Err() == nil && !errors.Is(err, journal.ErrFull) && !(is && format.Unread)
 }
 
-// openQueues opens what the catalogue has. A queue that cannot be opened is put in quarantine, unless no other is left to serve.
+// openQueues opens the queues of the catalogue. A queue that cannot be opened is put in quarantine, unless no other is left to serve.
 func (e *Engine) openQueues(ctx context.Context) error {
 	rows, err := e.catalogue.Queues()
 	if err != nil {
@@ -148,10 +148,10 @@ func (o *opening) open(ctx context.Context, row store.QueueRow, id queue.Identit
 	return q, err
 }
 
-// retakeEvery is how often queues are asked for again that another server had when this one started.
+// retakeEvery is how often this server tries again to open queues that another server had when this one started.
 const retakeEvery = 10 * time.Second
 
-// retake opens them if the other server is gone: while it has their files, they cannot be opened.
+// retake opens the queues that another server had, if that server is gone: while it has their files, they cannot be opened.
 func (e *Engine) retake(ctx context.Context) {
 	e.mu.RLock()
 	all := slices.DeleteFunc(slices.Clone(e.quarantine), func(q quarantined) bool { return !q.moved() })
@@ -173,8 +173,8 @@ func (e *Engine) retake(ctx context.Context) {
 	}
 }
 
-// putInQuarantine keeps a queue that cannot be opened from serving. How old its files may be once they are fixed stays as it was when it
-// served last.
+// putInQuarantine keeps a queue that cannot be opened from serving. The greatest age that its files may have once they are fixed stays the
+// one of its last service.
 func (o *opening) putInQuarantine(row store.QueueRow, reason error) error {
 	e, aside := o.e, quarantined{row, reason}
 	advice := "Fix its files or restore a backup and start the server again, or delete the queue"

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// PreviewRequest asks what a reserve of up to Max chunks (1 to MaxPreview; 0: 10) would hand out. The same seed on
-// the same state gives the same; nil: any.
+// PreviewRequest asks what a reserve of up to Max chunks (1 to MaxPreview; 0: 10) would hand out. The same seed on the same state gives the
+// same chunks; nil: any seed.
 type PreviewRequest struct {
 	Plan *strategy.Plan
 	Max  int
@@ -25,7 +25,7 @@ type PreviewRequest struct {
 // Previewed is one chunk that a reserve would hand out now.
 type Previewed = inspect.Previewed
 
-// MaxPreview is how many chunks one preview foresees at most.
+// MaxPreview is the most chunks of one preview.
 const MaxPreview = inspect.MaxPreview
 
 // MaxSeed keeps seeds exact in every JSON implementation.
@@ -33,9 +33,8 @@ const MaxSeed = api.MaxSeed
 
 const defaultPreview = 10
 
-// Foreseen is what a reserve would hand out now, drawn by Seed; the leaves of its picks are those of Plan.Unscored.
-// Faults are why Plugin and Score blocks that were asked gave no scores. Until Grace the restart grace keeps back what
-// a limit counts; 0: there is none.
+// Foreseen is what a reserve would hand out now, drawn by Seed; the leaves of its picks are those of Plan.Unscored. Faults say why Plugin
+// and Score blocks that were asked gave no scores. Until Grace, the restart grace keeps back chunks that a limit counts; 0: there is none.
 type Foreseen struct {
 	inspect.Foreseen
 	Seed  uint64
@@ -106,7 +105,7 @@ func (e *Engine) Candidates(ctx context.Context, queueName, text string, about q
 	return q.shard.Scoring.Candidates(ctx, q.Questions.PlanNow(s.Plan(), rows).Unscored(), about, reads, rows)
 }
 
-// BranchWhy is how a chunk stands with one leaf of a plan, Obstacle what keeps the leaf from handing it out.
+// BranchWhy is how a chunk stands with one leaf of a plan. Its Obstacle keeps the leaf from handing it out.
 type BranchWhy = inspect.BranchWhy
 
 // Explained is how a strategy stands and what it would hand out.
@@ -118,14 +117,14 @@ type ExplainedPick = inspect.ExplainedPick
 // Seat is how the tenant that a chunk belongs to stands in one Fair block.
 type Seat = inspect.Seat
 
-// PlanNow is a plan as a reserve for so many chunks would follow it now: with a number in place of each percentage.
-// Questions are about that plan, and so are their answers.
+// PlanNow is a plan as a reserve for so many chunks would follow it now, with a number in place of each percentage. Questions and their
+// answers are about that plan.
 func (p Questions) PlanNow(plan *strategy.Plan, most int) *strategy.Plan {
 	return p.q.shard.Percents.PlanNow(plan, most)
 }
 
-// Explain tells what reaches each block of a strategy, how its leaves stand, and for each pick of a preview what kept the
-// earlier leaves from it.
+// Explain says which chunks reach each block of a strategy, how its leaves stand, and for each pick of a preview, why no earlier leaf gave
+// it.
 func (p Questions) Explain(ctx context.Context, r PreviewRequest) (Explained, uint64, error) {
 	asked, err := p.question(r.Max, r.Seed, r.Context)
 	if err != nil {

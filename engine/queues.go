@@ -28,7 +28,7 @@ type QueueInfo struct {
 	Created  queue.Time
 
 	Quarantined *api.Quarantined // why it does not serve; nil: it serves
-	Moved       bool             // it does not because another server has it; it is asked for again
+	Moved       bool             // it does not serve because another server has it; this server tries again
 }
 
 // Queue is a queue that serves, or one shard of a Sharded. Once it is deleted, or the engine is closed, its calls fail.
@@ -122,7 +122,7 @@ func (e *Engine) openQueue(ctx context.Context, row store.QueueRow, id queue.Ide
 	return q.claim(ctx)
 }
 
-// prepareQueue reads a queue's shard. It changes nothing but the files that are this server's alone.
+// prepareQueue reads a queue's shard. It changes only files that no other server uses.
 func (e *Engine) prepareQueue(ctx context.Context, row store.QueueRow, id queue.Identity) (*preparedQueue, error) {
 	dir := e.shardDir(row.Shard)
 	if err := makeDir(dir); err != nil {
@@ -173,10 +173,10 @@ func (q *preparedQueue) claim(ctx context.Context) (_ *Queue, err error) {
 	return q.Queue, nil
 }
 
-// discard closes what is not to be served.
+// discard closes a prepared queue that is not to be served.
 func (q *preparedQueue) discard() error { return errors.Join(q.prepared.Close(), q.store.Close()) }
 
-// register has a queue serve. The caller holds e.mu, or is the only one with the engine yet.
+// register makes a queue serve. The caller holds e.mu, or no other goroutine has the engine yet.
 func (e *Engine) register(q *Queue) {
 	e.queues[q.name], e.shards[q.id] = q, q
 	e.mu.changes.Add(1) // for one that begins without the lock
@@ -215,7 +215,7 @@ func (e *Engine) Queue(name string) (*Queue, error) {
 	return nil, absentQueue(e, name)
 }
 
-// absentQueue is the refusal of a call for a queue that is not served here. The caller holds e.mu.
+// absentQueue refuses a call for a queue that is not served here. The caller holds e.mu.
 func absentQueue(e *Engine, name string) error {
 	row := e.nodes.queues().row(name)
 	switch {
@@ -303,8 +303,8 @@ func (e *Engine) QueueInfo(name string) (QueueInfo, error) {
 	return QueueInfo{}, absentQueue(e, name)
 }
 
-// PutQueue creates a queue or changes its settings; the next decisions read them. With an error for a queue that exists,
-// it only creates one.
+// PutQueue creates a queue or changes its settings, which the next decisions read. With an error in `exists`, it only creates one, and
+// returns that error for a queue that exists.
 func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Settings,
 	exists ...error) (info QueueInfo, created bool, err error) {
 	if err := errors.Join(ValidQueueName(name), settings.Valid()); err != nil {
@@ -349,7 +349,7 @@ func placeFor(e *Engine, name string, settings *queue.Settings, exists []error) 
 	return nil, id, err
 }
 
-// createWhole makes a queue with all its shards. It has one first, and becomes one of several then.
+// createWhole makes a queue with all its shards. The queue has one shard first, and is then divided.
 func createWhole(ctx context.Context, e *Engine, row store.QueueRow) (info QueueInfo, err error) {
 	wanted := row.Settings
 	row.Settings.Shards = 1
@@ -360,9 +360,9 @@ func createWhole(ctx context.Context, e *Engine, row store.QueueRow) (info Queue
 	return info, err
 }
 
-// createQueue makes a queue that there is not. The caller holds e.changing, and not e.mu: all this may wait for the
-// disk or for the database, and other calls must not wait with it. The shard is known before the queue is in the
-// catalogue, so that no one else opens it, and the queue serves when it is.
+// createQueue makes a new queue. The caller holds e.changing, and not e.mu: it may wait for the disk or for the database, and other calls
+// must not wait with it. The shard is known before the queue is in the catalogue, so that no other goroutine opens it. The queue serves
+// once it is in the catalogue.
 func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info QueueInfo, err error) {
 	if err := e.Storage().Room(); err != nil {
 		return info, err
@@ -418,7 +418,7 @@ func (l *tableLock) change(fn func()) {
 	fn()
 }
 
-// ChangeQueue changes some settings of a queue: change is given those of now, and an error of it changes nothing.
+// ChangeQueue changes some settings of a queue. change gets the present ones; if it returns an error, nothing changes.
 func (e *Engine) ChangeQueue(ctx context.Context, name string, change func(*queue.Settings) error) (QueueInfo, error) {
 	if err := oneShardOnly(name); err != nil {
 		return QueueInfo{}, err
@@ -476,8 +476,8 @@ func (e *Engine) discard(q *Queue) error {
 	return errors.Join(q.close(), e.home.forget(q.row()))
 }
 
-// DeleteQueue removes a queue with its history. It has to have no open submission, and not to be the default one. Quarantined says
-// that it is one in quarantine: whatever is in that is lost.
+// DeleteQueue removes a queue with its history. The queue must have no open submission, and must not be the default one. quarantined allows
+// one in quarantine, with all that is in it.
 func (e *Engine) DeleteQueue(ctx context.Context, name string, quarantined bool) error {
 	if name == DefaultQueue && !quarantined {
 		return &queue.Error{Code: queue.CodeConflict, Message: "The queue \"default\" always exists; its settings can be changed."}
@@ -572,8 +572,9 @@ func deletable(e *Engine, q *Queue, open uint64, quarantined bool) error {
 	return e.forwards.unforwarded(q)
 }
 
-// forgetQueue takes a queue out of the catalogue. Its entries of the audit log stay, and would go with its journal. ended: the journal has
-// gone, so the queue never serves again. If the catalogue cannot be written then, the next node that claims the queue does that.
+// forgetQueue takes a queue out of the catalogue. It first copies its entries of the audit log there, which would go with its journal.
+// ended: the journal has gone, so the queue never serves again. If the catalogue cannot be written then, the next node that claims the
+// queue writes it.
 func forgetQueue(ctx context.Context, e *Engine, q *Queue) (ended bool, err error) {
 	if err := e.catalogue.PutActs(ctx, q.id, q.name, q.shard.Acts.Fresh()); err != nil {
 		return false, err

@@ -22,13 +22,13 @@ type resources struct {
 type (
 	// Bulks are the bulk operations of a queue. Those of all queues are listed, read and cancelled by Engine.
 	Bulks struct{ q *Queue }
-	// Consumers are those that are attached to a queue, hold something of it or have an order.
+	// Consumers are the consumers that are attached to a queue, hold chunks of it or have an order.
 	Consumers struct{ q *Queue }
 	// DeadLetters are the dead chunks of a queue that can be redriven.
 	DeadLetters struct{ q *Queue }
 	// Questions are about what strategies would do, and why work does not move. They change nothing.
 	Questions struct{ q *Queue }
-	// Reservations are which consumer holds which chunk, as an operator sees it.
+	// Reservations say which consumer holds which chunk, for an operator.
 	Reservations struct{ q *Queue }
 	// Rules are the pauses and blocks of a queue.
 	Rules struct{ q *Queue }

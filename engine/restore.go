@@ -216,8 +216,8 @@ func removeAll(paths ...string) error {
 	return nil
 }
 
-// changed makes a file what it was at an increment. One that is cut off leaves it neither as it was before nor as it is then: the restore
-// begins with the first backup again, which writes it whole.
+// changed brings a file to the state of an increment. If it is cut off, the file has neither the old state nor the new one: the restore
+// then begins with the first backup again, which writes the file whole.
 func (r *restoring) changed(f *archive.File, content io.Reader) error {
 	if r.wanted != nil && !r.wanted(f.Path) {
 		return nil
@@ -258,8 +258,8 @@ func (r *restoring) remove(before, now *archive.Manifest) error {
 	return syncDir(r.at("shards"))
 }
 
-// finish makes the files those of a directory of their own. All are there then, with their checksums: archive.Read has compared what was
-// written, and what was there before was compared with the manifest.
+// finish gives the files the identity of the new directory. By then all are there, with their checksums: archive.Read has compared the
+// written ones, and those that were there before were compared with the manifest.
 func (r *restoring) finish(m *archive.Manifest) error {
 	id := queue.Identity{Shard: queue.NoShard, Generation: 1, Oldest: 1}
 	if _, err := io.ReadFull(rand.Reader, id.Directory[:]); err != nil {
@@ -285,8 +285,8 @@ func (r *restoring) finish(m *archive.Manifest) error {
 	return syncDir(r.dir)
 }
 
-// isWhole refuses a directory in which a restore is not finished, and removes what a crash left of a
-// backup, or of a restore of single queues.
+// isWhole refuses a directory in which a restore is not finished. It removes the parts of a backup, or of a restore of single queues, that
+// a crash left.
 func isWhole(dir string) error {
 	if there, err := exists(filepath.Join(dir, restoringFile)); err != nil {
 		return err

@@ -27,8 +27,8 @@ func (p Rules) Set(ctx context.Context, r queue.Rule, allow func(now *queue.Rule
 	return rule, created, err
 }
 
-// Lift ends a rule, durably, and says what it was. One that ended before is no mistake: was is false. CodeUnknownRule: there never
-// was one of this id.
+// Lift ends a rule, durably, and returns it. A rule that ended before is no mistake: was is false. CodeUnknownRule: there never was one of
+// this id.
 func (p Rules) Lift(ctx context.Context, id queue.RuleID, actor string) (rule queue.Rule, was bool, err error) {
 	if err := validActor(actor); err != nil {
 		return rule, false, err
@@ -59,7 +59,7 @@ func (p Rules) Get(id queue.RuleID) (queue.Rule, error) {
 	return r, nil
 }
 
-// validRule checks what comes from outside.
+// validRule checks a rule of a caller.
 func validRule(r *queue.Rule) error {
 	switch {
 	case (r.Match.Entry.Key != "" || r.Match.Several != "") && r.Match.Submission != 0:
@@ -83,7 +83,7 @@ func validRule(r *queue.Rule) error {
 	return err
 }
 
-// validActor checks the name of who asks for something.
+// validActor checks the name of an actor.
 func validActor(actor string) error {
 	switch {
 	case len(actor) > queue.MaxActorBytes:

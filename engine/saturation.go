@@ -8,9 +8,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// saturations is since when values have been at their limits, as the frames saw it. A value whose chunks are short is below its
-// limit for a moment whenever one of them ends; that is no end of being at the limit. It has to be seen below for a HeatStep, so
-// that what is reported here and what a heat strip draws are the same.
+// saturations says since when values have been at their limits, as the frames saw it. A value with short chunks is below its limit for a
+// moment whenever one of them ends, which does not count. Only a HeatStep below the limit does, so that this report agrees with the heat
+// strips.
 type saturations struct {
 	mu sync.Mutex // the last to be taken
 	of map[queue.MetaEntry]saturation
@@ -22,7 +22,7 @@ type saturation struct{ since, seen queue.Time }
 // over says that a value has not been seen at its limit for too long, or that the clock was set back.
 func (s *saturation) over(now queue.Time) bool { return now.Sub(s.seen) > HeatStep || now < s.seen }
 
-// look notes which of the counted values of a key are at their limits, after what was over is forgotten.
+// look notes which of the counted values of a key are at their limits. It first forgets those that are over.
 func (s *saturations) look(key queue.MetaKey, counted []backlog.ValueCount, set *values, now queue.Time) {
 	set.mu.RLock()
 	defer set.mu.RUnlock()
@@ -48,7 +48,7 @@ func (s *saturations) look(key queue.MetaKey, counted []backlog.ValueCount, set 
 	}
 }
 
-// forget drops what is over, so that no more is kept than there are values at their limits.
+// forget drops those that are over, so that no more are kept than there are values at their limits.
 func (s *saturations) forget(now queue.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

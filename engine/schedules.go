@@ -16,8 +16,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// ScheduleGuard decides whether a change of a schedule may go on, seeing what is there now (exists false: nothing is). It must be
-// quick and not call the engine. nil lets everything pass.
+// ScheduleGuard decides, by the present schedule (exists false: there is none), whether a change may go on. It must be quick and not call
+// the engine. nil allows every change.
 type ScheduleGuard = schedules.Guard
 
 // List lists a queue's schedules by name, from the one after `after` on: at most limit (1 to queue.MaxListLimit). Next of the
@@ -38,8 +38,8 @@ func (p Schedules) List(after string, limit int) (Page[queue.ScheduleInfo], erro
 // Get is one of them.
 func (p Schedules) Get(name string) (queue.ScheduleInfo, error) { return p.q.shard.Schedules.Get(name) }
 
-// Put creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the
-// same (spec, zone, start and end) goes on where it was, with what it missed meanwhile; another one begins after now.
+// Put creates or redefines a schedule, durably. The same definition as before changes nothing. A rhythm that stays the same (spec, zone,
+// start and end) goes on where it was, with the ticks that it missed meanwhile. Another one begins after now.
 func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 	guard ScheduleGuard) (info queue.ScheduleInfo, created bool, err error) {
 	if err := ValidSchedule(name, &def); err != nil {
@@ -54,7 +54,7 @@ func (p Schedules) Put(ctx context.Context, name string, def queue.Schedule,
 		if err := beneath("/template", many.belongs(p.q, &def.Template)); err != nil {
 			return info, false, err
 		}
-		// While a group leaves, no one changes what is set for values: a schedule comes before that, or behind it.
+		// While a group leaves, no one changes the settings of values: so a schedule comes either before the group leaves, or behind it.
 		p.q.values.change.Lock()
 		defer p.q.values.change.Unlock()
 		group := def.Template.Meta.GroupOf()
@@ -89,8 +89,8 @@ func (p Schedules) Switch(ctx context.Context, name string, enabled bool, reason
 	return p.q.shard.Schedules.Switch(name, enabled, reason, p.q.act(ctx, "", action, "schedule "+name))
 }
 
-// Trigger inserts once what a schedule inserts, now and whatever its state, beside its ticks. With an idempotency key that
-// came before it tells what that request inserted.
+// Trigger inserts one submission of a schedule now, whatever its state, beside its ticks. With an idempotency key that came before, it
+// returns what that request inserted.
 func (p Schedules) Trigger(ctx context.Context, name, key string) (in queue.Insertion, err error) {
 	info, err := p.Get(name)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p Schedules) Trigger(ctx context.Context, name, key string) (in queue.Inse
 		p.q.act(ctx, "", "schedule.trigger", "schedule "+name))
 }
 
-// insert inserts what a schedule inserts for a tick. A key makes it once.
+// insert inserts the submission of a schedule for a tick. A key makes it happen only once.
 func (p Schedules) insert(ctx context.Context, info *queue.ScheduleInfo, tick queue.Time,
 	key string, act queue.Act) (queue.Insertion, error) {
 	n := schedules.Submission(info.Name, &info.Schedule, tick)
@@ -109,13 +109,13 @@ func (p Schedules) insert(ctx context.Context, info *queue.ScheduleInfo, tick qu
 		n.DeadDeadline = queue.At(p.q.e.options.Now()).Add(after)
 	}
 	n.Acts = []queue.Act{act}
-	n.IdempotencyKey = key // what it stands for is in the key itself, so the fingerprint says nothing more
+	n.IdempotencyKey = key // the key itself has its meaning, so the fingerprint says nothing more
 	one := []queue.Insertion{{New: &n}}
 	err := p.q.InsertMany(ctx, one, false)
 	return one[0], cmp.Or(err, one[0].Err)
 }
 
-// scheduleKey is the idempotency key of one submission of a request that came with a key; none without.
+// scheduleKey is the idempotency key of one submission of a request that came with a key; without a key it is none.
 func scheduleKey(what, queueName, name, key string, tick queue.Time) string {
 	if key == "" {
 		return ""
@@ -124,9 +124,9 @@ func scheduleKey(what, queueName, name, key string, tick queue.Time) string {
 	return queue.MadeKey + "schedule-" + what + "-" + hex.EncodeToString(sum[:])
 }
 
-// Backfill inserts what a schedule would have inserted for past ticks, whatever became of them at their time; a limit of 0 is
-// queue.DefaultBackfill. They are inserted one after the other: when it fails in the middle, the same request with the same key does the
-// rest. Without a key each request inserts them all.
+// Backfill inserts the submissions of a schedule for past ticks, whether or not the ticks were missed at their time. A limit of 0 is
+// queue.DefaultBackfill. It inserts them one after the other: if it fails in the middle, the same request with the same key does the rest.
+// Without a key each request inserts them all.
 func (p Schedules) Backfill(ctx context.Context, name string, r api.BackfillRequest, key string) (made api.Backfilled, err error) {
 	made.Submissions = []string{}
 	from, to, limit := queue.At(r.From.Time), queue.At(r.To.Time), int(cmp.Or(r.Limit, queue.DefaultBackfill))
@@ -183,8 +183,8 @@ func ticksAfter(spec *schedule.Spec, from, to queue.Time, n int) (ticks []queue.
 	return ticks
 }
 
-// Preview says what a definition means, stored or not: in words, and its next n ticks (1 to queue.MaxPreview) after a moment
-// (0: now). Of the definition only what says when it is due is looked at.
+// Preview says what a definition means, stored or not: in words, and its next n ticks (1 to queue.MaxPreview) after a moment (0: now). It
+// only looks at the fields of the definition that say when it is due.
 func (p Schedules) Preview(def queue.Schedule, after queue.Time, n int) (out api.SchedulePreview, err error) {
 	now := queue.At(p.q.e.options.Now())
 	after = cmp.Or(after, now)

@@ -31,7 +31,7 @@ const (
 	maxHeatValues = 2 * FrameValues
 )
 
-// Point is how many chunks a queue had at a moment, by state, and how many had gone which way since the server's start.
+// Point is how many chunks a queue had at a moment, by state, and its totals since the server's start.
 type Point struct {
 	At                             queue.Time
 	Ready, Waiting, Reserved, Dead uint64
@@ -46,7 +46,7 @@ func pointOf(f *Frame) Point {
 	}
 }
 
-// ratesBetween are the rates between two points, in tenths, as more digits say nothing; zero when the clock did not advance.
+// ratesBetween are the rates between two points, in tenths, because more digits say nothing; zero if the clock did not advance.
 func ratesBetween(a, b Point) api.Rates {
 	seconds := b.At.Sub(a.At).Seconds()
 	if seconds <= 0 {
@@ -90,8 +90,8 @@ func (r *ring) add(p Point, most int, step time.Duration) {
 // at is the i-th point, the oldest first.
 func (r *ring) at(i int) *Point { return &r.points[(r.start+i)%len(r.points)] }
 
-// Series are a queue's numbers after a moment, the oldest first: with a step of a second those of ten minutes, of a minute those of a
-// day, of an hour those of 30 days; of another step there are none.
+// Series are a queue's numbers after a moment, the oldest first. With a step of a second they cover ten minutes, of a minute a day, of an
+// hour 30 days. No other step has any.
 func (q *Queue) Series(step time.Duration, after time.Time) api.Series {
 	out := api.Series{
 		Queue: askedAs(q), StepSeconds: int(step / time.Second), At: []int64{},
@@ -181,7 +181,7 @@ func (h *heat) note(k *api.KeyFrame, step int64) {
 			fresh = append(fresh, v)
 		}
 	}
-	for _, v := range fresh { // after the others, so that none is evicted that this frame shows at work
+	for _, v := range fresh { // after the others, so that no value is evicted that this frame shows at work
 		if len(h.rows) >= maxHeatValues && !h.evict(step) {
 			break
 		}
@@ -192,7 +192,7 @@ func (h *heat) note(k *api.KeyFrame, step int64) {
 	maps.DeleteFunc(h.rows, func(_ queue.MetaValue, row *heatRow) bool { return step-row.seen >= HeatCells })
 }
 
-// note enters what is in flight into the cell of a step, which has the most of all its frames.
+// note enters the chunks in flight into the cell of a step. A cell has the highest number of all its frames.
 func (row *heatRow) note(inFlight uint64, step int64) {
 	if inFlight > 0 {
 		row.seen = step
@@ -201,7 +201,7 @@ func (row *heatRow) note(inFlight uint64, step int64) {
 	*cell = max(*cell, int32(min(inFlight, 1<<31-1)))
 }
 
-// evict makes room for a value by forgetting the one that had nothing in flight for longest. It says no when all are at work.
+// evict makes room for a value by forgetting the one that had nothing in flight for longest. It returns false if all are at work.
 func (h *heat) evict(step int64) bool {
 	var oldest queue.MetaValue
 	least := step
@@ -217,7 +217,7 @@ func (h *heat) evict(step int64) bool {
 	return true
 }
 
-// newRow is the row of a value that was not at work so far, as far as was looked at.
+// newRow is the row of a value that was not at work in the steps that were looked at.
 func (h *heat) newRow(step int64) *heatRow {
 	row := new(heatRow)
 	for s := max(0, step-HeatCells+1); s <= step; s++ {
@@ -228,8 +228,8 @@ func (h *heat) newRow(step int64) *heatRow {
 	return row
 }
 
-// KeySeries are the heat strips of a meta key, by value, HeatUnknown where it was not looked at, and the end of the step that the last
-// cells stand for. Without any there is nothing in flight of the key, or no frame has it.
+// KeySeries are the heat strips of a meta key, by value, with HeatUnknown where no frame looked, and the end of the step of the last cells.
+// If there are none, the key has nothing in flight, or no frame has it.
 func (q *Queue) KeySeries(key queue.MetaKey) (list []api.ValueSeries, ends time.Time) {
 	q.frames.mu.Lock()
 	defer q.frames.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Place is where a queue is served: by which node, and since which claim of it. A server that is alone serves all; the epoch is that of its
-// journal then.
+// Place is where a queue is served: by which node, and since which of its claims. A server that is alone serves all queues. The epoch is
+// then that of the journal.
 type Place struct {
 	Queue string
 	Shard queue.ShardID
@@ -69,7 +69,7 @@ func (n *Nodes) Served() (names []string) {
 // Places lists all queues of the cluster with the nodes that serve them, as Engine.Places does.
 func (n *Nodes) Places() []Place { return n.e.Places() }
 
-// Places lists all queues with where they are served, by name. A queue in quarantine is not among those of a server that is alone.
+// Places lists all queues with their places, by name. A server that is alone leaves out queues in quarantine.
 func (e *Engine) Places() (list []Place) {
 	if e.nodes == nil {
 		for _, q := range e.all() {

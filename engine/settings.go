@@ -46,8 +46,8 @@ func (q *Queue) adopt() error {
 	return q.shard.Settings.Put(&journal.Set{Kind: journal.SetQueue, Changed: q.created, Settings: q.config.Load().Row()}, nil, nil)
 }
 
-// DefaultSettings is the configuration of a queue that sets nothing. In a cluster the next owner of a queue waits for consumers to extend
-// what they hold before it hands out what a limit counts: owners change while consumers work.
+// DefaultSettings is the configuration of a queue that sets nothing. In a cluster, owners change while consumers work. So the next owner of
+// a queue waits for consumers to extend their reservations before it hands out chunks that a limit counts.
 func DefaultSettings(e *Engine) queue.Settings {
 	s := queue.DefaultSettings()
 	if e.options.Cluster != nil {
@@ -56,7 +56,7 @@ func DefaultSettings(e *Engine) queue.Settings {
 	return s
 }
 
-// configure gives a queue other settings. The same as before change nothing, so that the audit log does not tell of them. The caller
+// configure gives a queue other settings. Settings that are the same as before change nothing, and are not in the audit log. The caller
 // holds e.changing.
 func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
 	if now := q.config.Load().Shards; settings.MaxShards > 0 && settings.Shards < now {
@@ -94,7 +94,7 @@ func (q *Queue) putSettings(ctx context.Context, settings queue.Settings) error 
 	return err
 }
 
-// noteSettings brings the catalogue's copy of the settings up to date. It is no more than that: when it fails, the next start does it.
+// noteSettings brings the catalogue's copy of the settings up to date. If it fails, the next start does it.
 func (e *Engine) noteSettings(q *Queue) {
 	if err := e.catalogue.PutQueue(q.row()); err != nil {
 		e.options.Logger.Warn("the catalogue's copy of a queue's settings could not be written; the next start does it",

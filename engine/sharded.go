@@ -1,8 +1,8 @@
 package engine
 
-// A queue of several shards. Each shard is a Queue of its own: it has a journal, a store, a worker and standing views,
-// and everything that can be asked of a queue can be asked of it, by the name orders~2. The first one has the name of the queue itself in
-// the catalogue, and is asked as orders~1. Calls of producers and workers to "orders" go to a Sharded:
+// A queue of several shards. Each shard is a Queue of its own: it has a journal, a store, a worker and standing views, and every call to a
+// queue can go to it, by the name orders~2. The first one has the name of the queue itself in the catalogue, and calls name it orders~1.
+// Calls of producers and workers to "orders" go to a Sharded:
 //
 //	insert    ─► the shard of the submission's group, which stays there                      (sharded_groups.go)
 //	reserve   ─► the shards' heads, merged branch by branch                                  (sharded_reserve.go)
@@ -16,7 +16,7 @@ package engine
 // each node (sharded_errand.go). Web sends inserts to the nodes that have the shards, so here they are about shards of this
 // node.
 //
-// Nothing is promised that several shards cannot keep: a strategy that counts by another key than the group is refused.
+// A strategy that several shards cannot follow exactly is refused.
 //
 // Lock order: e.changing, then Queue.splitting, then groups.placing, then e.mu and groups.mu, of which no one takes both.
 
@@ -66,11 +66,10 @@ type Sharded struct {
 
 	deleting  atomic.Bool
 	preparing atomic.Int32 // the number of the shard that is just being made; 0: none is
-	tryAgain  time.Time    // when a shard may be prepared again that could not be; prepareShards alone looks at it
+	tryAgain  time.Time    // when to try again after a shard could not be prepared; only prepareShards uses it
 }
 
-// Sharding is the queues of several shards, and what producers and workers, lists and numbers ask of a queue however many
-// shards it has.
+// Sharding has the queues of several shards, and the calls of producers, workers, lists and metrics that work for any number of shards.
 type Sharding struct {
 	of      *Engine
 	sharded map[string]*Sharded // by name; guarded by Engine.mu
@@ -149,7 +148,7 @@ type shardsHere struct {
 	sources []source
 }
 
-// allHere are the shards, if all serve here, without a look at each; nil: look.
+// allHere are the shards, if it is known without a look at each that all serve here; nil: the caller has to look.
 func allHere(s *Sharded) *shardsHere {
 	if all := s.here.Load(); all != nil && all.changes == s.e.mu.changes.Load() && len(all.queues) == int(s.count.Load()) {
 		return all
@@ -157,8 +156,8 @@ func allHere(s *Sharded) *shardsHere {
 	return nil
 }
 
-// shards are the shards that serve, with their numbers less one as indexes; nil: that one does not. refused says why the
-// first of those does not. The caller does not change the list.
+// shards are the shards by number less one; nil: that one does not serve. refused says why the first such shard does not. The caller does
+// not change the list.
 func (s *Sharded) shards() (all []*Queue, refused error) {
 	if here := allHere(s); here != nil {
 		return here.queues, nil

@@ -16,7 +16,7 @@ type Attachment interface {
 
 var _ Attachment = (*consumers.Attached)(nil)
 
-// Attach is Consumers.Attach of a queue, or of one shard. To a queue of several shards a consumer is attached in each.
+// Attach is Consumers.Attach of a queue, or of one shard. In a queue of several shards, a consumer is attached to each.
 func (x *Sharding) Attach(ctx context.Context, queueName, consumer, incarnation string) (Attachment, error) {
 	work, err := x.Work(queueName)
 	if err != nil {
@@ -68,8 +68,8 @@ func (x *Sharding) Detach(queueName, consumer string) (released int, err error) 
 	return released, nil
 }
 
-// attachedTo is a consumer that is attached in several shards. It is one stream: when it is over in one shard, it ends, and
-// the consumer attaches again.
+// attachedTo is a consumer that is attached to several shards, as one stream. When the stream of one shard is over, it ends, and the
+// consumer attaches again.
 type attachedTo struct {
 	streams []*Attached
 	wake    chan struct{}

@@ -17,16 +17,15 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// peerCounts is of how many shards the other nodes learn the numbers. Each beat of a node carries them, in at most
-// cluster.MaxNote bytes.
+// peerCounts is the most shards whose numbers go to the other nodes. Each beat of a node carries them, in at most cluster.MaxNote bytes.
 const peerCounts = 200
 
-// LastCounts are the last known numbers of a shard: those that kept lists, and whether it was empty.
+// LastCounts are the last known numbers of a shard: those in the list of kept, and whether the shard was empty.
 type LastCounts struct {
 	Stats api.Stats
 	At    queue.Time // when they were so, by the clock of this server
 
-	created queue.Time // when the shard was: a later one that has its id is another one
+	created queue.Time // when the shard was created: a later one with its id is another one
 }
 
 // kept lists the numbers that are worth keeping: how much work there is. Totals are not, as they begin again with each start.
@@ -73,7 +72,7 @@ func (x *Sharding) all() (list []*Sharded) {
 	return list
 }
 
-// countsForPeers are the numbers that the other nodes keep, too, of at most so many shards. When a shard was created is the first.
+// countsForPeers are the numbers for the other nodes, of at most so many shards. The first number is the time when the shard was created.
 func (x *Sharding) countsForPeers(most int) map[queue.ShardID][]uint64 {
 	counts := map[queue.ShardID][]uint64{}
 	for _, s := range x.all() {

@@ -1,16 +1,16 @@
 package engine
 
-// An errand is what one node does of a call in the shards that it serves. It finishes chunks, waits for the commits, takes
-// chunks, and looks at what is next. So a call about shards of several nodes costs one round trip to each of them, at once:
+// An errand is the part of a call that one node does in the shards that it serves. It finishes chunks, waits for the commits, takes chunks,
+// and looks at the next ones. So a call about shards of several nodes costs one round trip to each of them, all at once:
 //
 //	exchange ─► errands ─┬─► this node: its shards
 //	                     ├─► node B: finish, look ──► results, what is next
 //	                     └─► node C: finish, look ──► results, what is next
 //	then     ─► errands ─── to the nodes whose turn it is: take ──► reservations
 //
-// A node refuses an errand before it does any of it if one of its shards is elsewhere by now, and says where. The errands
-// are made again then. If a node does not answer, no one knows what it has done, and the call fails. The client sends it
-// again, and what was done answers "already".
+// If one of the shards is elsewhere by now, the node refuses the errand before it does any of it, and says where the shard is. Then the
+// errands are made again. If a node does not answer, no one knows what it has done, and the call fails. The client sends it again, and
+// finished items answer "already".
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// errand is what a node is asked for.
+// errand is the request to a node.
 type errand struct {
 	finish Finishing
 
@@ -42,7 +42,7 @@ type errand struct {
 	looks    []int // shards whose heads the caller wants
 }
 
-// taking is what is taken from one shard.
+// taking is a take from one shard.
 type taking struct {
 	shard    int
 	branch   int // of the plan; -1: all of them
@@ -59,13 +59,13 @@ type errandDone struct {
 	looked   []looking
 }
 
-// Finished are the results of what a call finishes.
+// Finished are the results of the items that a call finishes.
 type Finished struct{ Complete, Fail, Extend, Release []queue.Result }
 
-// took is what a take got. A shard that refuses is no reason for others not to give.
+// took is the result of a take. If one shard refuses, others still give.
 type took struct {
 	machine.Reserved
-	heads []backlog.Head // what the branch gives next; none: it was not looked
+	heads []backlog.Head // the next chunks of the branch; none: no one looked
 	err   error
 }
 
@@ -107,8 +107,8 @@ func (in *errand) run(ctx context.Context, s *Sharded) (out errandDone, err erro
 	return out, nil
 }
 
-// begun is the error of an errand of which a part may be done. It does not say where the shard is by now: the errand would
-// be done again there, and its results would be "already" in the first answer that the client gets.
+// begun is the error of an errand that may be partly done. It does not say where the shard is by now: the errand would be done again there,
+// and the first answer that the client gets would say "already".
 func begun(err error) error {
 	if refused, is := errors.AsType[*queue.Error](err); is {
 		plain := *refused
@@ -157,8 +157,8 @@ func (f *Finishing) numbers(s *Sharded) (numbers []int) {
 	return numbers
 }
 
-// numbering are the numbers of the shards of a queue that submissions are in, for one call: most of its items are in few
-// shards. A submission of no shard of the queue is for the first one, which does not know it.
+// numbering finds the numbers of the shards of submissions, for one call, most of whose items are in few shards. A submission of no shard
+// of the queue goes to the first one, which does not know it.
 type numbering struct {
 	s     *Sharded
 	known map[queue.ShardID]int
@@ -269,7 +269,7 @@ type errands struct {
 	number numbering
 }
 
-// errandPart is what one node does of the call.
+// errandPart is the part of the call that one node does.
 type errandPart struct {
 	url  string
 	at   things
@@ -283,7 +283,7 @@ type things [6][]int
 // firstTake is where the takes are in things. The items before them must be done, or the call fails.
 const firstTake = 4
 
-// onlyTake says that nothing is to be finished.
+// onlyTake says that there is nothing to finish.
 func (at *things) onlyTake() bool {
 	return !slices.ContainsFunc(at[:firstTake], func(places []int) bool { return len(places) > 0 })
 }
@@ -316,7 +316,7 @@ func (in *errand) room() errandDone {
 		make([]took, len(in.takes)), make([]looking, len(in.looks))}
 }
 
-// put puts the results of a part where they are in the call. It fails if there is not one for each thing.
+// put puts the results of a part into their places in the call. It fails if there is not one for each thing.
 func (out *errandDone) put(part *errandDone, at *things) bool {
 	whole, some := &out.finished, &part.finished
 	return scatter(whole.Complete, some.Complete, at[0]) && scatter(whole.Fail, some.Fail, at[1]) &&
@@ -345,7 +345,7 @@ func scatter[T any](whole, some []T, at []int) bool {
 	return true
 }
 
-// shardOf is the number of the shard that a thing is about. A token of no shard is for the first one, which does not know it.
+// shardOf is the number of the shard that a thing is about. A token of no shard goes to the first one, which does not know it.
 func (e *errands) shardOf(kind, i int) int {
 	f, token := &e.asked.finish, (*queue.Token)(nil)
 	switch kind {
@@ -365,11 +365,10 @@ func (e *errands) shardOf(kind, i int) int {
 	return e.number.number(token.Submission)
 }
 
-// errandRounds is how often a call is divided, because shards were elsewhere by the time that their nodes were asked.
+// errandRounds is how often a call is divided. It is divided again if shards were elsewhere by the time that their nodes were asked.
 const errandRounds = 3
 
-// do has the nodes do their parts. It fails with CodeCommitFailed if a part of what is to be finished failed, because others
-// may be done.
+// do has the nodes do their parts. It fails with CodeCommitFailed if a part that finishes chunks failed, because other parts may be done.
 func (e *errands) do(ctx context.Context) error {
 	e.places, e.done, e.number = map[int]string{}, e.asked.room(), numbering{s: e.s}
 	left := e.asked.all()
@@ -401,7 +400,7 @@ func (e *errands) refuse(kind, i int, err error) {
 	}
 }
 
-// divide makes the parts of what is left to do. It fails if a shard in which something is to be finished has no node.
+// divide makes parts of the items that are left. It fails if a shard with items to finish has no node.
 func (e *errands) divide(left *things) error {
 	e.parts = nil
 	for kind, places := range left {

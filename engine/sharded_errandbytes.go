@@ -206,7 +206,7 @@ func entryFields(c *coding.Coder, e *queue.MetaEntry) {
 	}
 }
 
-// optional are bytes that may be none, which is something else than no bytes.
+// optional are bytes that may be nil, which differs from empty.
 func optional(c *coding.Coder, b *[]byte) {
 	some := *b != nil
 	if c.Yes(&some); some {
@@ -233,7 +233,7 @@ func refusalFields(c *coding.Coder, err *error) {
 	}
 }
 
-// refusalText is how an error travels that the caller can act on.
+// refusalText is the form in which an error travels that the caller can act on.
 type refusalText struct {
 	Refused *queue.Error
 	At      *Elsewhere `json:",omitempty"` // who serves the shard by now

@@ -1,14 +1,14 @@
 package engine
 
-// Fair over several shards of a node. One ledger has the tenants of all shards, and says whose turn it is. The shards say
-// how their parts of the tenants stand, and of the tenant whose turn it is the shard gives whose chunk comes first.
+// Fair over several shards of a node. One ledger has the tenants of all shards, and says whose turn it is. The shards report how their
+// parts of the tenants stand. The shard that has the first chunk of the tenant whose turn it is gives it.
 //
 //	reserve ─► lock ─► shards tell what is new of tenants ─► ledger: whose turn? ─► heads of that tenant ─► take ─┐
 //	                                                         ▲                                                    │
 //	                                                         └────── the shard tells what that changed ◄──────────┘
 //
-// A ledger belongs to a branch, as in one shard, and lives as long as calls use it. A shard that restarts tells all its
-// tenants again, and none of them gains or loses by that.
+// A ledger belongs to a branch, as in one shard, and lives as long as calls use it. A shard that restarts reports all its tenants again,
+// and none of them gains or loses by that.
 
 import (
 	"github.com/quern-queue/quern/engine/backlog"
@@ -19,7 +19,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fairShare is what the shards share out by one Fair branch.
+// fairShare is the division among tenants of all shards by one Fair branch.
 type fairShare struct {
 	*merge.Ledger
 	id     uint64
@@ -34,7 +34,7 @@ type fairShares struct {
 	uses uint64
 }
 
-// share is that of a branch. The least recently used makes room, as there are no more in a shard.
+// share is the one of a branch. A new one replaces the least recently used, as a shard has no more either.
 func (f *fairShares) share(s *Sharded, branch *strategy.Branch) *fairShare {
 	if f.of == nil {
 		f.of = map[string]*fairShare{}
@@ -173,8 +173,8 @@ func (x *sharing) takeOf(turn *merge.TenantTurn, arm int, all [][]backlog.Head) 
 	return false
 }
 
-// again is what a shard gives next after a turn that gave nothing. An ordered one is left out: something holds it back that
-// heads do not show.
+// again is the next head of a shard after a turn that gave nothing. With an order, the shard is left out: something that heads do not show
+// holds it back.
 func (x *sharing) again(i int, turn *merge.TenantTurn, arm int, leaf *strategy.Branch) (h backlog.Head) {
 	own, is := x.shards[i].(ownShard)
 	if !is || x.mute[i] || leaf.Order != strategy.Random {

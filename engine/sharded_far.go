@@ -32,10 +32,10 @@ type Neighbours interface {
 }
 
 const (
-	// farMost is how long another node may take for an answer that waits for nothing.
+	// farMost is how long another node may take to answer a question that waits for nothing.
 	farMost = 2 * time.Second
-	// finishMost is how long it may take to finish chunks. It may wait for a large commit, or for a database that has just
-	// lost its primary. A call of which no one knows whether it was done costs the client more than waiting does.
+	// finishMost is how long another node may take to finish chunks. It may wait for a large commit, or for a database that has just lost
+	// its primary. A call of unknown outcome costs the client more than waiting does.
 	finishMost = 30 * time.Second
 )
 
@@ -54,7 +54,7 @@ const (
 // answering answers a question about a queue. An answer begins with isAnswer.
 type answering func(ctx context.Context, s *Sharded, body []byte) ([]byte, error)
 
-// answersTo says which questions there are.
+// answersTo has all questions.
 func answersTo(question string) answering {
 	return map[string]answering{
 		askErrand:   answerErrand,
@@ -68,7 +68,7 @@ func answersTo(question string) answering {
 	}[question]
 }
 
-// answer makes an answering, which reads and writes JSON, of a function that is asked with an I.
+// answer makes an answering, which reads and writes JSON, of a function.
 func answer[I, O any](do func(ctx context.Context, s *Sharded, in *I) (O, error)) answering {
 	return func(ctx context.Context, s *Sharded, body []byte) ([]byte, error) {
 		in := new(I)
@@ -84,7 +84,7 @@ func answer[I, O any](do func(ctx context.Context, s *Sharded, in *I) (O, error)
 	}
 }
 
-// The first byte of an answer says whether it is one, or a refusal of the engine, which is an answer, too.
+// The first byte of an answer says whether it is a result, or a refusal of the engine.
 const (
 	isAnswer = iota
 	isRefusal
@@ -139,7 +139,7 @@ func (s *Sharded) askJSON(ctx context.Context, most time.Duration, url, question
 	return json.Unmarshal(text, out)
 }
 
-// runAt has the node at a URL do an errand. The caller's going away does not end it.
+// runAt has the node at a URL do an errand, even if the caller goes away.
 func (in *errand) runAt(ctx context.Context, s *Sharded, url string) (out errandDone, err error) {
 	most := in.wait + farMost
 	if !in.finish.Empty() {
@@ -232,7 +232,7 @@ func errandOf(r *ReserveRequest) errand {
 		limited: min(max(r.Limited, 0), queue.MaxLimited)}
 }
 
-// whole has the node of the shard answer a reserve that is about this shard alone, and wait if the call does.
+// whole has the node of the shard answer a reserve that is about this shard alone. The node waits if the call does.
 func (f farShard) whole(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	in := errandOf(r)
 	in.wait, in.takes = r.Wait, []taking{{shard: f.number, branch: -1, most: r.Max, whole: true}}
@@ -382,7 +382,7 @@ func answerNamed(_ context.Context, s *Sharded, in *namedAsked) (namedPlan, erro
 	return namedPlan{asked.Plan.Text()}, nil
 }
 
-// answerSettings has the shards of this node go by the settings that the catalogue has now.
+// answerSettings gives the shards of this node the settings that the catalogue has now.
 func answerSettings(ctx context.Context, s *Sharded, _ *struct{}) (struct{}, error) {
 	err := s.e.nodes.catchUp()
 	all, _ := s.shards()

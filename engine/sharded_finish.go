@@ -1,8 +1,8 @@
 package engine
 
 // Finishing chunks of several shards. Ids name their shards, so the items of a call go to the shards that have them, all
-// at once, and the results come back in the order of the items. If a shard fails, so does the call: the client sends it
-// again, and what was done before answers "already".
+// at once, and the results come back in the order of the items. If a shard fails, so does the call: the client sends it again, and items
+// that were finished before answer "already".
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (s *Sharded) Complete(ctx context.Context, items []queue.CompleteItem, dst 
 	return s.complete(ctx, items, dst)
 }
 
-// complete refuses what a completion brings if its group is in another shard: both are one commit.
+// complete refuses submissions that a completion inserts if their group is in another shard, because both are one commit.
 func (s *Sharded) complete(ctx context.Context, items []queue.CompleteItem, dst []queue.Result) ([]queue.Result, error) {
 	for i := range items {
 		if len(items[i].Insert) == 0 {
@@ -50,13 +50,12 @@ func (f *Finishing) runAll(ctx context.Context, s *Sharded) (Finished, error) {
 	return in.done.finished, nil
 }
 
-// Bring says that completions insert something. Such ones are for the nodes of their shards alone, which know what may be
-// inserted there.
+// Bring says that completions insert submissions. Only the nodes of their shards can do them, because they know what may be inserted there.
 func Bring(items []queue.CompleteItem) bool {
 	return slices.ContainsFunc(items, func(i queue.CompleteItem) bool { return len(i.Insert) > 0 })
 }
 
-// Finishing is what a call finishes.
+// Finishing has the items that a call finishes.
 type Finishing struct {
 	Complete []queue.CompleteItem
 	Fail     []queue.FailItem
@@ -64,7 +63,7 @@ type Finishing struct {
 	Release  []queue.ReleaseItem
 }
 
-// Finishable refuses what no shard would finish, before one has done its part.
+// Finishable refuses items that no shard would finish, before any shard has done its part.
 func (s *Sharded) Finishable(f *Finishing) error {
 	for _, err := range []error{validCompletes(f.Complete), validFails(f.Fail, queue.At(s.e.options.Now())),
 		validExtends(f.Extend), validReleases(f.Release), s.mayBring(f.Complete)} {
@@ -75,7 +74,7 @@ func (s *Sharded) Finishable(f *Finishing) error {
 	return nil
 }
 
-// mayBring refuses what completions bring if its group is in another shard than the completed chunk. A new group may get
+// mayBring refuses submissions that completions insert if their group is in another shard than the completed chunk. A new group may get
 // that shard.
 func (s *Sharded) mayBring(items []queue.CompleteItem) error {
 	for i := range items {
@@ -93,7 +92,7 @@ func (s *Sharded) mayBring(items []queue.CompleteItem) error {
 	return nil
 }
 
-// brought checks what the completion of item i brings into a shard.
+// brought checks the submissions that the completion of item i inserts into a shard.
 func (s *Sharded) brought(q *Queue, i int, list []queue.Insertion) error {
 	for n := range list {
 		if err := s.belongs(q, list[n].New); err != nil {
@@ -161,9 +160,9 @@ func releases(list []queue.Reservation) []queue.ReleaseItem {
 	return items
 }
 
-// Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does. With shards on several nodes
-// each node finishes what is in its shards, all nodes at the same time, and then chunks are taken. That is exact, as one shard
-// has all of a group, and nothing else is counted over several shards.
+// Exchange finishes first, waits for the commits, and then reserves, as Queue.Exchange does. With shards on several nodes, each node
+// finishes the chunks of its shards, all nodes at the same time, and then chunks are taken. That is exact, because one shard has all of a
+// group, and nothing else is counted over several shards.
 func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) error {
 	settings, err := s.settings()
 	if err != nil {
@@ -196,8 +195,8 @@ func (s *Sharded) Exchange(ctx context.Context, x Exchange, out *Exchanged) erro
 	return err
 }
 
-// lookBeside has the errands of an exchange look at what comes next, if several shards may give something. nil: they do not.
-// Nothing is taken yet: if the results fail at one node, another consumer would find chunks held by a call that failed.
+// lookBeside has the errands of an exchange look at the next chunks, if several shards may give some. nil: they do not. Nothing is taken
+// yet: if the results failed at one node, a failed call would hold chunks that another consumer wants.
 func lookBeside(ctx context.Context, w *errands, r *ReserveRequest, dst []queue.Reservation) *merging {
 	if r == nil || r.Plan.Percents() || w.s.mergeable(r.Plan) != nil {
 		return nil
@@ -275,7 +274,7 @@ func onlyShard[T any](s *Sharded, items []T, token func(*T) *queue.Token) *Queue
 	return nil
 }
 
-// part is what one shard has to do of a call.
+// part is the part of a call that one shard does.
 type part[T any] struct {
 	q      *Queue
 	items  []T

@@ -34,7 +34,7 @@ type groups struct {
 	more   chan struct{}       // closed when more groups come, or one moves
 }
 
-// cameFrom is the shard that a group was in before, and since when it is not.
+// cameFrom is the shard that a group was in before, and the time when it left.
 type cameFrom struct {
 	shard int
 	at    queue.Time
@@ -125,8 +125,8 @@ func (g *groups) unknown(names []string) (list []string) {
 	return slices.Compact(list)
 }
 
-// place has every group of these names in a shard: a new one in the shard of this number, or where there is least to do
-// if that is 0. It returns when the catalogue has them.
+// place gives every group of these names a shard: a new one the shard of this number, or the one with least to do if that is 0. It returns
+// when the catalogue has them.
 func (s *Sharded) place(names []string, number int) error {
 	g := s.groups
 	if len(g.unknown(names)) == 0 {
@@ -151,8 +151,8 @@ func (s *Sharded) place(names []string, number int) error {
 	return err
 }
 
-// seeOthers has this node know where the others have just placed groups, if shards can be full: it could not know that one has
-// just become so. Without an answer it goes by what it knows.
+// seeOthers has this node learn where the others have just placed groups, if shards can be full: one may just have become full. Without an
+// answer, the node uses the placements that it knows.
 func seeOthers(s *Sharded) {
 	if settings, err := s.settings(); s.e.nodes == nil || err != nil || settings.GroupsPerShard == 0 {
 		return
@@ -160,7 +160,7 @@ func seeOthers(s *Sharded) {
 	learnGroups(s)
 }
 
-// learnGroups has this node of a cluster know all groups that the others have placed up to now.
+// learnGroups has this node of a cluster learn all groups that the others have placed up to now.
 func learnGroups(s *Sharded) {
 	if err := errors.Join(s.e.nodes.catchUp(), s.follow()); err != nil {
 		s.e.options.Logger.Warn("the groups that other nodes have placed are not known yet", "queue", s.name, "error", err)
@@ -170,7 +170,7 @@ func learnGroups(s *Sharded) {
 // placeTries bounds how often a call places groups again because another node has just placed some of them.
 const placeTries = 100
 
-// placeNew has new groups in shards. The caller holds g.placing.
+// placeNew gives new groups their shards. The caller holds g.placing.
 func (s *Sharded) placeNew(names []string, number int) error {
 	if there := s.groups.number(); there+len(names) > queue.MaxGroups {
 		return tooManyGroups(there)
@@ -236,8 +236,8 @@ func (s *Sharded) loads() (*loads, error) {
 	return l, nil
 }
 
-// lighter is the number of the shard with less to do of two that are drawn from those that have room. If none has, it is the one
-// with the least to do: an insert does not wait for another shard.
+// lighter draws two shards from those that have room, and returns the number of the one with less to do. If none has room, it returns the
+// one with the least to do: an insert does not wait for another shard.
 func (l *loads) lighter() int {
 	takes := slices.DeleteFunc(slices.Clone(l.serves), func(i int) bool { return l.settings.Drains(i + 1) })
 	if len(takes) == 0 { // those that take new groups do not serve at this moment
@@ -254,8 +254,8 @@ func (l *loads) lighter() int {
 	return a + 1
 }
 
-// adopt makes groups of what the only shard has, when the queue is about to have several: all that its open submissions,
-// its dead letters and its schedules name. Nothing is inserted meanwhile.
+// adopt makes the groups of the only shard, before the queue gets several: all that its open submissions, its dead letters and its
+// schedules name. Nothing is inserted meanwhile.
 func (s *Sharded) adopt(ctx context.Context, first *Queue) error {
 	names, err := first.groupNames(ctx)
 	if err != nil {
@@ -267,8 +267,8 @@ func (s *Sharded) adopt(ctx context.Context, first *Queue) error {
 	return noteDivision(s)
 }
 
-// noteDivision writes down that the only shard knows idempotency keys of groups that other shards may get: those that have no open work
-// now. A row of the group without a name says so, as if that had moved from the first shard to itself.
+// noteDivision records that the only shard knows idempotency keys of groups that other shards may get, because they have no open work now.
+// The record is a row of the group without a name, as if that had moved from the first shard to itself.
 func noteDivision(s *Sharded) error {
 	now := queue.At(s.e.options.Now())
 	if rows, err := store.Groups(s.e.catalogue, s.name, 0); err != nil {
@@ -284,7 +284,7 @@ func noteDivision(s *Sharded) error {
 	return s.follow()
 }
 
-// belongs checks that what is inserted into one shard directly belongs there. A new group goes there.
+// belongs checks that a submission inserted into one shard directly belongs there. A new group gets that shard.
 func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
 	name, number := n.Meta.GroupOf(), s.number(q)
 	if s.groups.of(name) == 0 {
@@ -305,7 +305,7 @@ func (s *Sharded) belongs(q *Queue, n *queue.NewSubmission) error {
 	return nil
 }
 
-// elsewhere refuses a group that another shard has than the one that is asked.
+// elsewhere refuses a group that belongs to another shard than the one of the call.
 func (s *Sharded) elsewhere(number int, pointer, name string) error {
 	at := s.groups.of(name)
 	return queue.Invalid(pointer, "is %q, which belongs to shard %d of the queue; this is shard %d: ask %q, or %q",
@@ -320,8 +320,8 @@ func (s *Sharded) number(q *Queue) int {
 	return 1
 }
 
-// groupNames are the groups that a queue of one shard has work of: the open ones, and those of its dead letters, whose
-// submissions can be opened again.
+// groupNames are the groups with work in a queue of one shard: the open ones, and those of its dead letters, whose submissions can be
+// opened again.
 func (q *Queue) groupNames(ctx context.Context) (names []string, err error) {
 	if names, err = q.openGroups(); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ const (
 	headsFresh = 20 * time.Millisecond
 	// headsOld is the greatest age of weights: while one call reads them again, others go on with the old ones.
 	headsOld = time.Second
-	// headsMost is how many plans have weights that are remembered.
+	// headsMost is how many plans have remembered weights.
 	headsMost = 64
 )
 
@@ -35,7 +35,7 @@ type looked struct {
 	renewed bool // a call looks again
 }
 
-// recall is what is known of the heads of a plan's first branch; nil: the caller is to look.
+// recall is the remembered heads of a plan's first branch; nil: the caller has to look.
 func (r *remembered) recall(plan *strategy.Plan, shards []source, now time.Time) []backlog.Head {
 	r.mu.RLock()
 	l := r.of[plan]

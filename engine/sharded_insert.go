@@ -83,8 +83,7 @@ func (s *Sharded) Homes(list []queue.Insertion, atomic bool) ([]string, error) {
 	return homes, nil
 }
 
-// insertParts has each shard insert its part. Some may be inserted although the call fails: with an error nothing is
-// known of any.
+// insertParts has each shard insert its part. If it returns an error, the outcome of each submission is unknown: some may be inserted.
 func (s *Sharded) insertParts(ctx context.Context, list []queue.Insertion, places map[int][]int, atomic bool) error {
 	var (
 		group  sync.WaitGroup
@@ -125,7 +124,7 @@ func groupOf(in *queue.Insertion) string {
 	return in.New.Meta.GroupOf()
 }
 
-// fit refuses what belongs to another shard than the one that is asked.
+// fit refuses submissions that belong to another shard than the one of the call.
 func (s *Sharded) fit(q *Queue, list []queue.Insertion) {
 	refuseUnique(list)
 	for i := range list {
@@ -144,7 +143,7 @@ func fitSettings(settings *queue.Settings, list []queue.Insertion) {
 	}
 }
 
-// fitBrought is fitSettings for what the completion of item i brings.
+// fitBrought is fitSettings for the submissions that the completion of item i inserts.
 func (q *Queue) fitBrought(i int, list []queue.Insertion) error {
 	fitSettings(q.config.Load(), list)
 	for n := range list {

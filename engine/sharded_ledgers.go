@@ -13,8 +13,7 @@ import (
 // The answers about ledgers of Fair over several shards. Each shard has a ledger of the same branch, which knows only what the shard gave
 // itself, so the ledger of all shards takes its place.
 
-// branchIn is the Fair branch with this ledger, and what the shards share out by it; nil: they share out nothing by it.
-// The lock of Sharded.counts is held.
+// branchIn is the Fair branch with this ledger, and its share over all shards; nil: there is none. The lock of Sharded.counts is held.
 func (f *fairShares) branchIn(id string) (branch string, x *fairShare) {
 	for branch, x := range f.of {
 		if inspect.LedgerID(branch, 0) == id {
@@ -24,7 +23,7 @@ func (f *fairShares) branchIn(id string) (branch string, x *fairShare) {
 	return "", nil
 }
 
-// ledger is what a list of ledgers says of it.
+// ledger is its entry in a list of ledgers.
 func (x *fairShare) ledger(branch string) api.Ledger {
 	totals := x.Totals()
 	out := api.Ledger{ID: inspect.LedgerID(branch, 0), Branch: branch, Key: cmp.Or(x.Key, strategy.SubmissionKey),

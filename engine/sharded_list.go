@@ -23,7 +23,7 @@ type GroupInfo struct {
 	placed      bool // a shard of several has it, and no one deleted it
 }
 
-// exists says whether there is something of a group, or someone created it, or a shard of several has it.
+// exists says whether a group has open work, or someone created it, or a shard of several has it.
 func (g *GroupInfo) exists() bool { return g.placed || g.Submissions > 0 || g.Settings.Version > 0 }
 
 // Groups lists the groups of a queue, or of one shard, by name.
@@ -116,8 +116,7 @@ func NumberOf(q *Queue) int {
 	return many.number(q)
 }
 
-// groupIn counts the work of a group. Shard 0: there is no such group. Of a shard that does not serve it knows no
-// counts.
+// groupIn counts the work of a group. Shard 0: there is no such group. If the shard does not serve, there are no counts.
 func groupIn(work Work, name string) GroupInfo {
 	info := GroupInfo{Name: name, Shard: 1}
 	q, one := work.(*Queue)
@@ -150,7 +149,7 @@ func groupIn(work Work, name string) GroupInfo {
 	return info
 }
 
-// ShardInfo is what a list of shards says of one.
+// ShardInfo is the entry of a shard in a list.
 type ShardInfo struct {
 	Number int
 	Name   string // under which it is asked

@@ -1,7 +1,7 @@
 package engine
 
-// One reserve over several shards, of this node and of others (sharded_reserve.go): the heads of a branch are compared,
-// package merge says whose turn it is, and that shard is taken from.
+// One reserve over several shards, of this node and of others (sharded_reserve.go). It compares the heads of a branch, package merge says
+// whose turn it is, and it takes from that shard.
 
 import (
 	"cmp"
@@ -42,7 +42,7 @@ type merging struct {
 	cross together.Crossing // what the shards count together for this call
 	grace queue.Time        // until then a shard may not know all that consumers hold; 0: all do
 
-	pause time.Duration   // before the next try after one that got nothing of what there was
+	pause time.Duration   // before the next try, after one that got none of the chunks that were there
 	more  <-chan struct{} // ends the wait: the groups that the plan names may be in other shards
 }
 
@@ -64,7 +64,7 @@ func branchOf(plan *strategy.Plan, i int) *strategy.Plan {
 	return &strategy.Plan{Branches: plan.Branches[i : i+1]}
 }
 
-// take takes what there is. It fails if no shard serves.
+// take takes the chunks that there are. It fails if no shard serves.
 func (m *merging) take() {
 	if m.randomly() && m.draw() {
 		return
@@ -75,8 +75,8 @@ func (m *merging) take() {
 	m.followAll()
 }
 
-// counting calls fn, while the shards count together if the plan limits what several of them have. It does not if that is
-// impossible (m.err), or a shard may not know all that consumers hold (m.grace).
+// counting calls fn. If the plan limits values that several shards have, the shards count together meanwhile. It does not call fn if that
+// is impossible (m.err), or if a shard may not know all reservations yet (m.grace).
 func (m *merging) counting(fn func()) (did bool) {
 	if !m.cross.Any() {
 		fn()
@@ -90,7 +90,7 @@ func (m *merging) counting(fn func()) (did bool) {
 	return did
 }
 
-// compared is the plan of the call, if the shards are compared by what they give next.
+// compared is the plan of the call, if the shards are compared by their next chunks.
 func (m *merging) compared() *strategy.Plan {
 	if m.randomly() || m.fairly() {
 		return nil
@@ -129,7 +129,7 @@ func (m *merging) followAll() {
 // drawsMost is how often a call draws by numbers that are remembered, before it looks at the shards.
 const drawsMost = 3
 
-// draw takes from a Random branch by what an earlier call knows of the shards. It says whether that was enough.
+// draw takes from a Random branch by the weights that an earlier call read. It says whether that was enough.
 func (m *merging) draw() bool {
 	for range drawsMost {
 		if m.err != nil || !m.drawn() {
@@ -143,7 +143,7 @@ func (m *merging) draw() bool {
 	return false
 }
 
-// drawn makes turns by what an earlier call knows of the shards. It says whether that is known.
+// drawn makes turns by the weights that an earlier call read. It says whether there are any.
 func (m *merging) drawn() bool {
 	heads := m.of.heads.recall(m.asked.Plan, m.shards, m.of.e.options.Now())
 	m.turns = m.turns[:0]
@@ -162,7 +162,7 @@ func (m *merging) lookAtAll() {
 		return // the ledger asks them for what it needs
 	}
 	if !slices.ContainsFunc(m.shards, isFar) {
-		for i := range m.shards { // without memory for what is seen
+		for i := range m.shards { // without memory for the results
 			m.look(i)
 		}
 		return
@@ -258,17 +258,17 @@ func (m *merging) turnAll(b int) {
 		default:
 			m.look(t.Shard)
 		}
-		// One that gave nothing although its head came first, and still does, is left out. Something holds it back that heads
-		// do not show, such as the grace after a restart. If the head is another one now, the old one was taken by another
-		// call, or has reached a limit that counts the other shards: then its turn comes with the new head.
+		// A shard that gave nothing although its head came first, and still does, is left out. Something that heads do not show holds it
+		// back, such as the grace after a restart. If the head is another one now, the old one was taken by another call, or has reached a
+		// limit that counts the other shards: then its turn comes with the new head.
 		if m.mute[t.Shard] || got[i] == 0 && t.Weight == 0 && m.heads[b][t.Shard] == before {
 			m.heads[b][t.Shard] = backlog.Head{}
 		}
 	}
 }
 
-// askAll takes from the shards as far as their turns go: how many chunks each gave, and what it gives next, if it says so.
-// Shards of several nodes are asked at once.
+// askAll takes from the shards whose turns it is. It returns how many chunks each gave, and its next ones, if it reports them. Shards of
+// several nodes are asked at once.
 func (m *merging) askAll(b int) (got []int, heads [][]backlog.Head) {
 	got, heads = make([]int, len(m.turns)), make([][]backlog.Head, len(m.turns))
 	if len(m.turns) > 1 && slices.ContainsFunc(m.turns, func(t merge.Turn) bool { return isFar(m.shards[t.Shard]) }) {
@@ -322,7 +322,7 @@ func (m *merging) absorbTakes(w *errands, err error) (got []int, heads [][]backl
 	return got, heads
 }
 
-// takeLooked takes by what errands saw that were sent for something else. It says whether there are chunks.
+// takeLooked takes by the looks of errands that were sent for something else. It says whether there are chunks.
 func (m *merging) takeLooked(w *errands) (some bool) {
 	m.absorbLooks(w, nil)
 	m.followAll()
@@ -360,7 +360,7 @@ func (m *merging) takeFrom(i, branch int, request machine.Request) (got machine.
 	return got, heads
 }
 
-// know has a shard know what the others have counted, and learns what it has, if the call counts so.
+// know has a shard learn the counts of the others, and learns its counts, if the call counts so.
 func (m *merging) know(i int, plan *strategy.Plan) error {
 	own, is := m.shards[i].(ownShard)
 	if !is || !m.cross.Counts() {
@@ -446,8 +446,8 @@ func nothing(heads []backlog.Head) bool {
 	return !slices.ContainsFunc(heads, func(h backlog.Head) bool { return h != backlog.Head{} })
 }
 
-// rest is the time until the next try when a shard has something that this call did not get. Most often it came this very
-// moment, so the first rest is none. Orders of an operator or the grace after a restart may hold it back for longer.
+// rest waits until the next try, after a shard had chunks that this call did not get. Most often they came this very moment, so the first
+// rest is none. Orders of an operator or the grace after a restart may hold it back for longer.
 func (m *merging) rest(over <-chan time.Time) (again bool) {
 	timer := time.NewTimer(m.pause)
 	defer timer.Stop()
@@ -462,8 +462,8 @@ func (m *merging) rest(over <-chan time.Time) (again bool) {
 	return false
 }
 
-// result is the answer. Without chunks it has the reason of the shard that may have something first. Each shard is asked
-// for its reason by a reserve, which may find what has just come.
+// result is the answer. Without chunks it has the reason of the shard that may have some first. A reserve asks each shard for its reason,
+// and may find chunks that have just come.
 func (m *merging) result() (out ReserveResult, err error) {
 	out = ReserveResult{Reservations: m.got, Unusable: m.asked.Unusable}
 	if len(m.got) > m.from || m.err != nil {
@@ -478,7 +478,7 @@ func (m *merging) result() (out ReserveResult, err error) {
 	return out, nil
 }
 
-// errIfNone is why there are no chunks. With chunks it is no matter that a shard has failed.
+// errIfNone is the error of a shard, if there are no chunks. With chunks the failure of a shard does not matter.
 func (m *merging) errIfNone() error {
 	if len(m.got) > m.from {
 		return nil
@@ -486,8 +486,8 @@ func (m *merging) errIfNone() error {
 	return m.err
 }
 
-// farReasons asks the shards of other nodes why there is nothing, all at once. They give nothing: together that could be more than
-// the call may have.
+// farReasons asks the shards of other nodes, all at once, why there is nothing. They give no chunks: together these could be more than the
+// call may have.
 func (m *merging) farReasons() map[int]machine.Reserved {
 	w, at, whys := m.errands(), []int(nil), map[int]machine.Reserved{}
 	for i, of := range m.shards {
@@ -509,17 +509,17 @@ func (m *merging) farReasons() map[int]machine.Reserved {
 	return whys
 }
 
-// reason asks the shards why there is nothing. They may give what has just come.
+// reason asks the shards why there is nothing. They may give chunks that have just come.
 func (m *merging) reason(out ReserveResult) ReserveResult {
 	whys := m.farReasons()
 	for i, of := range m.shards {
-		if m.mute[i] || len(m.got) > m.from { // an earlier one has given what has just come
+		if m.mute[i] || len(m.got) > m.from { // an earlier one has given chunks that have just come
 			continue
 		}
 		why := whys[i]
 		if why.Reason == queue.NotEmpty { // it was not asked yet, or has something
 			request := m.request(m.asked.Plan, m.asked.Max)
-			if m.cross.Fair { // only the ledger of all shards says who may have what has just come
+			if m.cross.Fair { // only the ledger of all shards says which tenant may have chunks that have just come
 				request.Turn = &machine.Turn{Why: true}
 			}
 			why, _ = m.takeFrom(i, -1, request)

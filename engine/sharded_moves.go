@@ -1,18 +1,18 @@
 package engine
 
-// A group moves to another shard of its queue when nothing of it is open, so that no strategy, limit or order ever sees it in two:
+// A group moves to another shard of its queue when it has no open submissions, so that no strategy, limit or order ever sees it in two:
 //
 //	an operator asks, or the shard drains ─► the row of the group in its shard says where it is to go
 //	nothing of it is open any more         ─► gone:  its shard opens nothing of it from now on           (journal of the old shard)
 //	                                          adopt: the new shard has its limits and its description    (journal of the new shard)
 //	                                          the catalogue says where it is, and inserts go there
 //
-// Until a group is empty, it stays, and all work goes on. So a move holds nothing back, and a group that always has open submissions
-// does not move. Each step is durable before the next. The node of the old shard does them, and after a restart it goes on where the
-// row and the catalogue say that it was. A step that is done changes nothing: moves of a group are counted.
+// Until a group is empty, it stays, and all work goes on. So a move holds nothing back, and a group that always has open submissions does
+// not move. Each step is durable before the next. The node of the old shard makes the steps. After a restart it goes on from the state in
+// the row and the catalogue. To repeat a step changes nothing, because the moves of a group are counted.
 //
-// A node that does not know of a move yet sends inserts to the old shard, which refuses them, and then it looks again. An insert
-// whose idempotency key the old shard knows is answered by what that says.
+// A node that does not know of a move yet sends inserts to the old shard, which refuses them, and then the node looks again. If the old
+// shard knows the idempotency key of an insert, its answer is used.
 
 import (
 	"context"
@@ -36,7 +36,7 @@ const (
 	movesAtOnce = 100
 )
 
-// lookAgain makes undecided what was refused because its group has moved. false: nothing was.
+// lookAgain makes inserts undecided that were refused because their group has moved. false: there are none.
 func lookAgain(list []queue.Insertion, atomic bool) (again bool) {
 	for i := range list {
 		if queue.IsGroupMoved(list[i].Err) {
@@ -65,8 +65,8 @@ func awaitMove(ctx context.Context, s *Sharded) {
 	}
 }
 
-// cameLately is the shard that a group came from, as long as that knows idempotency keys of it; 0: none does. For "" it is the first
-// shard, as long as that knows keys from before the queue was divided.
+// cameLately is the shard that a group came from, as long as that shard knows idempotency keys of the group; 0: none does. For "" it is the
+// first shard, as long as it knows keys from before the queue was divided.
 func cameLately(s *Sharded, group string) int {
 	s.groups.mu.RLock()
 	defer s.groups.mu.RUnlock()
@@ -77,8 +77,8 @@ func cameLately(s *Sharded, group string) int {
 	return came.shard
 }
 
-// answerRepeated answers inserts into a shard that were made in another one: in that from which their group came, or in the first when
-// that was the only one. If that does not answer, they are refused: they could be made twice.
+// answerRepeated answers inserts into a shard that were already made in another one: in the one that their group came from, or in the first
+// when it was the only one. If that shard does not answer, they are refused, because they could be made twice.
 func answerRepeated(ctx context.Context, s *Sharded, number int, list []queue.Insertion) {
 	divided := cameLately(s, "")
 	for i := range list {
@@ -153,7 +153,8 @@ func answerKnown(ctx context.Context, s *Sharded, in *knownAsked) (knownInsert, 
 	return insertedIn(ctx, q, in), nil
 }
 
-// MoveGroup has a group go to another shard as soon as nothing of it is open. The shard where it is ends a move that waits.
+// MoveGroup has a group go to another shard as soon as it has no open submissions. A move to the shard where it is cancels a move that
+// waits.
 func (x *Sharding) MoveGroup(ctx context.Context, queueName, name string, to int) (info GroupInfo, err error) {
 	x.of.changing.RLock()
 	defer x.of.changing.RUnlock()
@@ -241,7 +242,7 @@ func planMove(ctx context.Context, q *Queue, name string, to int) error {
 	return q.shard.Settings.Put(&row, state(before), state(row.Moves.To), q.act(ctx, "", "group.move", name))
 }
 
-// unset makes a row for the moves of a group that no one created.
+// unset makes the row that records the moves of a group that no one created.
 func unset(row *journal.Set, now queue.Time) {
 	if row.Version == 0 {
 		row.Version, row.Changed, row.Moves.Unset = 1, now, true
@@ -263,7 +264,7 @@ func moveGroup(ctx context.Context, s *Sharded, q *Queue, name string, to int) e
 	return endMove(ctx, s, q, row)
 }
 
-// leaveShard has a shard open nothing more of a group, if nothing of it is open.
+// leaveShard has a shard open no more submissions of a group, if none is open.
 func leaveShard(q *Queue, name string, to int) (row journal.Set, gone bool, err error) {
 	q.values.change.Lock()
 	defer q.values.change.Unlock()
@@ -283,7 +284,7 @@ func leaveShard(q *Queue, name string, to int) (row journal.Set, gone bool, err 
 	return row, q.shard.Settings.GroupRow(name).Moves.Gone, nil
 }
 
-// endMove does what is left of a move when the group is gone from its shard. It may be done again.
+// endMove does the rest of a move after the group has left its shard. It may be repeated.
 func endMove(ctx context.Context, s *Sharded, q *Queue, gone journal.Set) error {
 	from, to := s.number(q), int(gone.Moves.To)
 	here := gone
@@ -298,7 +299,7 @@ func endMove(ctx context.Context, s *Sharded, q *Queue, gone journal.Set) error 
 	return s.follow()
 }
 
-// adoptIn has a shard take over a group, wherever it is served. A row without a number of moves only asks whether it could.
+// adoptIn has a shard take over a group, on whichever node it is. A row without a number of moves only asks whether it could.
 func adoptIn(ctx context.Context, s *Sharded, number int, row journal.Set) error {
 	row.Kind = journal.SetGroup
 	q, err := s.shard(number)
@@ -324,7 +325,7 @@ func answerAdopt(_ context.Context, s *Sharded, in *adoptAsked) (struct{}, error
 	return struct{}{}, takeOver(q, in.Row)
 }
 
-// takeOver has a shard have a group as another one had it.
+// takeOver gives a shard a group as another one had it.
 func takeOver(q *Queue, row journal.Set) error {
 	q.values.change.Lock()
 	defer q.values.change.Unlock()
@@ -334,7 +335,7 @@ func takeOver(q *Queue, row journal.Set) error {
 	return q.shard.Settings.Put(&row, nil, nil)
 }
 
-// moveGroups moves what is to move and is empty, and ends moves that were interrupted, in the shards of this server.
+// moveGroups moves empty groups that are to move, and ends interrupted moves, in the shards of this server.
 func (x *Sharding) moveGroups(ctx context.Context) {
 	for _, q := range x.of.all() {
 		s := q.many.Load()
@@ -410,7 +411,7 @@ func drainShard(ctx context.Context, s *Sharded, q *Queue, number int) error {
 	return err
 }
 
-// DrainShard has a shard get no new groups, and its groups move to others, or no longer.
+// DrainShard drains a shard, or stops that: a draining shard gets no new groups, and its groups move to others.
 func (x *Sharding) DrainShard(ctx context.Context, name string, number int, drains bool) error {
 	_, err := x.of.ChangeQueue(ctx, name, func(settings *queue.Settings) error {
 		if number < 1 || number > int(settings.Shards) {

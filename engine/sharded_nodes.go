@@ -1,9 +1,8 @@
 package engine
 
-// A queue of several shards in a cluster. Each shard has an owner of its own, so one queue can use several machines. Every
-// node has a Sharded of every such queue. It learns from the catalogue how many shards there are and which of them has a
-// group, and from the other nodes who serves a shard. Rows of groups never change, so what a node knows of them is never
-// wrong, only late.
+// A queue of several shards in a cluster. Each shard has an owner of its own, so one queue can use several machines. Every node has a
+// Sharded of every such queue. It learns from the catalogue how many shards there are and which shard has a group, and from the other nodes
+// which of them serves a shard. Rows of groups never change, so a node's knowledge of them is never wrong, only late.
 
 import (
 	"context"
@@ -52,8 +51,8 @@ func (n *Nodes) divided(row *store.QueueRow) error {
 	return err
 }
 
-// gather completes the queues of several shards: each shard that is here goes by the settings of the first, and one that the
-// catalogue does not have is made again, empty. Both are left undone when a node dies between two shards. The caller holds n.mu.
+// gather completes the queues of several shards, which a node that died between two shards left incomplete. Each shard here gets the
+// settings of the first one. A shard that the catalogue does not have is made again, empty. The caller holds n.mu.
 func (n *Nodes) gather(ctx context.Context) {
 	n.e.mu.RLock()
 	defer n.e.mu.RUnlock()
@@ -135,7 +134,7 @@ func (l *Lookup) Seen(ctx context.Context, name string, most time.Duration) erro
 	return nil
 }
 
-// seenLook is how often it is looked whether a new shard has an owner.
+// seenLook is how often Seen looks whether a new shard has an owner.
 const seenLook = 10 * time.Millisecond
 
 // unseen says that a shard has no owner yet, as far as this node knows.
@@ -179,7 +178,7 @@ func (s *Sharded) Names() []string {
 	return names
 }
 
-// Spread says that other nodes serve shards of the queue, or none does at this moment.
+// Spread says that other nodes serve shards of the queue, or that no node serves some of them at this moment.
 func (s *Sharded) Spread() bool {
 	if s.e.nodes == nil {
 		return false
@@ -188,13 +187,13 @@ func (s *Sharded) Spread() bool {
 	return slices.Contains(all, nil)
 }
 
-// HomeOf names the shard that has a submission, as it is asked: "orders~2". A submission of no shard of this queue is for the
-// first one, which does not know it.
+// HomeOf names the shard that has a submission, as it is asked: "orders~2". A submission of no shard of this queue goes to the first one,
+// which does not know it.
 func (s *Sharded) HomeOf(id queue.SubmissionID) string {
 	return queue.ShardName(s.name, max(1, s.e.NumberIn(s.name, id)))
 }
 
-// farAt is the node that serves a shard which this one does not; nil: none does at this moment.
+// farAt is the node that serves a shard that this node does not; nil: none does at this moment.
 func (s *Sharded) farAt(number int) *Elsewhere {
 	known := s.e.nodes.queues()
 	if known == nil || known.byName[s.rows[number-1]] == nil {

@@ -13,15 +13,15 @@ import (
 
 // sharePlans are plans whose limits in percent are of the chunks in flight in all shards.
 type sharePlans struct {
-	waiting atomic.Int64 // chunks that calls which wait in all shards ask for
+	waiting atomic.Int64 // chunks that waiting calls ask for in all shards
 
 	mu    sync.Mutex
 	plans percents.Plans
 	asked [queue.MaxQueueShards]shard.Asked
 }
 
-// numbered is a call with a number in place of each percentage of its strategy, if all shards are on this node. The number
-// is of what all shards have in flight or are asked for.
+// numbered is a call with a number in place of each percentage of its strategy, if all shards are on this node. It is a percentage of the
+// chunks in flight or asked for in all shards.
 func numbered(s *Sharded, r *ReserveRequest) *ReserveRequest {
 	if s.Spread() {
 		return r
@@ -32,7 +32,7 @@ func numbered(s *Sharded, r *ReserveRequest) *ReserveRequest {
 	return &now
 }
 
-// chunks are in flight or asked for in all shards.
+// chunks counts the chunks in flight or asked for in all shards.
 func (p *sharePlans) chunks(all []*Queue, now time.Time) (sum int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p *sharePlans) chunks(all []*Queue, now time.Time) (sum int) {
 	return sum
 }
 
-// plan is a plan as it is for so many chunks.
+// plan is the plan with the numbers for so many chunks.
 func (p *sharePlans) plan(of *strategy.Plan, chunks int) *strategy.Plan {
 	p.mu.Lock()
 	now := p.plans.Find(of, chunks)

@@ -7,8 +7,8 @@ package engine
 //	shard 2   8 20   ─┼─► 7 8 9 12 20     OldestFirst
 //	shard 3   none   ─┘
 //
-// That is exact while no shard has to know what another one gives, as with limits by the group. No shard can foresee what
-// the shards count together, or share out by one ledger.
+// That is exact while no shard has to know which chunks another one gives, as with limits by the group. No shard can foresee limits that
+// the shards count together, or shares of one ledger.
 
 import (
 	"cmp"
@@ -26,13 +26,13 @@ import (
 
 // Asking is a question about a strategy of a queue of several shards.
 type Asking struct {
-	Shard int            // that alone has what the strategy selects; 0: several may have some
+	Shard int            // the only one with chunks that the strategy selects; 0: several may have some
 	Plan  *strategy.Plan // with numbers in place of percentages, so that all shards mean the same
 	Seed  uint64
 }
 
-// Asking is how the shards of a queue are asked about a strategy, for up to so many chunks. A strategy that the queue
-// cannot keep exactly is refused as in a reserve.
+// Asking prepares a question to the shards of a queue about a strategy, for up to so many chunks. A strategy that the queue cannot follow
+// exactly is refused as in a reserve.
 func (x *Sharding) Asking(ctx context.Context, name string, raw []byte, most int) (a Asking, err error) {
 	a = Asking{Shard: 1, Seed: x.of.options.Seed() & MaxSeed}
 	s := x.whole(name)
@@ -76,7 +76,7 @@ func Foreseeable(name string, plan *strategy.Plan) error {
 		"%q, or select one group, as in SelectOnly(%q, \"NAME\", ...)", why, queue.ShardName(name, 1), queue.GroupKey)
 }
 
-// ForeseenIn is what one shard would hand out by a plan. Cut: it would hand out more, but the answer had no room.
+// ForeseenIn has the chunks that one shard would hand out by a plan. Cut: it would hand out more, but the answer had no room.
 type ForeseenIn struct {
 	Picks []Previewed
 	Cut   bool
@@ -85,8 +85,8 @@ type ForeseenIn struct {
 // shardStream keeps the draws of shards apart from those of chunks.
 const shardStream = 0x5851f42d4c957f2d
 
-// MergeForeseen is from which shards a reserve of up to so many chunks would take, one after the other. For Random it
-// draws a shard by the number of its chunks, as a reserve does.
+// MergeForeseen lists the shards from which a reserve of up to so many chunks would take, one after the other. For Random it draws a shard
+// by the number of its chunks, as a reserve does.
 func MergeForeseen(plan *strategy.Plan, shards []ForeseenIn, most int, seed uint64) (order []int) {
 	rnd, next := rand.New(rand.NewPCG(seed, shardStream)), make([]int, len(shards))
 	heads, turns := make([]backlog.Head, len(shards)), []merge.Turn(nil)

@@ -1,9 +1,8 @@
 package engine
 
-// A reserve over several shards. For each branch of the plan, one after the other, the shards' heads are merged
-// (package merge) until there are enough chunks. A reserve by Random goes by weights that an earlier one found, if they are
-// fresh (sharded_heads.go). A plan that admits one group only goes to the shard of that group as it is. When no shard has
-// anything the call waits in all of them.
+// A reserve over several shards. For each branch of the plan, one after the other, the shards' heads are merged (package merge) until there
+// are enough chunks. A reserve by Random uses weights that an earlier one found, if they are fresh (sharded_heads.go). A plan that admits
+// only one group goes to the shard of that group as it is. When no shard has chunks, the call waits in all of them.
 //
 // A shard that does not serve gives nothing, and stalls nothing. The call fails only if no shard serves. Shards of other
 // nodes are asked by errands (sharded_errand.go): one to each node for all heads, and one for each turn.
@@ -55,7 +54,7 @@ func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Re
 	}
 }
 
-// partlyMost is how long a call waits in the one shard that has some of its groups before it looks for the others.
+// partlyMost is how long a call waits in the only shard that has some of its groups before it looks for the other groups.
 const partlyMost = time.Second
 
 // reserveFrom reserves from the shards that serve. If a plan names groups, it also returns when more groups come.
@@ -127,10 +126,10 @@ func until(ctx context.Context, closed <-chan struct{}, most time.Duration) erro
 
 // source is a shard as a reserve of the whole queue uses it, whether this node serves it or another one.
 type source interface {
-	// heads are what the branches of a plan give next.
+	// heads are the next chunks of the branches of a plan.
 	heads(ctx context.Context, plan *strategy.Plan) ([]backlog.Head, error)
-	// take reserves by one branch of the plan of a call, or by all (branch -1), and appends to dst. With heads, they are
-	// what the branch gives next.
+	// take reserves by one branch of the plan of a call, or by all (branch -1), and appends to dst. If it returns heads, these are the next
+	// chunks of the branch.
 	take(ctx context.Context, asked *ReserveRequest, branch int, request machine.Request,
 		dst []queue.Reservation) (got machine.Reserved, heads []backlog.Head, err error)
 	// whole reserves for a call that this shard alone can answer, and waits if the call does.
@@ -182,7 +181,7 @@ type serving struct {
 	partly  bool  // no shard has some of these yet
 	whole   bool  // one shard has all of these
 	none    bool  // no shard has any of these yet: the one that is here says only what is wrong with the call
-	refused error // why there are none
+	refused error // why no shard serves
 }
 
 func (s *Sharded) serving(plan *strategy.Plan) *serving {
@@ -214,8 +213,8 @@ func (s *Sharded) serving(plan *strategy.Plan) *serving {
 	return of
 }
 
-// sources are the shards that serve, here or on other nodes, with their numbers less one as indexes; nil: that one does
-// not. refused says why the first of those does not.
+// sources are the shards, here or on other nodes, by number less one; nil: that one does not serve. refused says why the first such shard
+// does not.
 func (s *Sharded) sources() (all []source, refused error) {
 	if here := allHere(s); here != nil {
 		return here.sources, nil
@@ -254,8 +253,8 @@ func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few, partly bool) {
 	return numbers, few, few && partly
 }
 
-// mergeable refuses what several shards cannot do exactly: scores and nested shares, and on several nodes all that counts
-// by another key than the group, and shares.
+// mergeable refuses plans that several shards cannot follow exactly: scores and nested shares, and on several nodes shares and all that
+// counts by another key than the group.
 func (s *Sharded) mergeable(plan *strategy.Plan) error {
 	for i := range plan.Branches {
 		switch br := &plan.Branches[i]; {
@@ -271,8 +270,8 @@ func (s *Sharded) mergeable(plan *strategy.Plan) error {
 	return countsInOne(plan, !s.Spread())
 }
 
-// countsInOne refuses a plan with limits that one shard cannot keep, as others have chunks of the same values, too.
-// inOne says that the shards count what is in flight together.
+// countsInOne refuses a plan with limits that one shard cannot keep, as others have chunks of the same values, too. inOne says that the
+// shards count chunks in flight together.
 func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
@@ -299,7 +298,7 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	return err
 }
 
-// notTogether refuses what shards of one node count together.
+// notTogether refuses a block that only shards of one node can count together.
 func notTogether(what string) error {
 	return queue.Invalid("/strategy", "cannot be kept exactly: %s counts chunks of all shards of the queue. That is possible if the "+
 		"call names the whole queue, and all its shards are on one node. Otherwise use the key %q", what, queue.GroupKey)

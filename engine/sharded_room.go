@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// roomEvery is how often it is looked whether a queue needs another shard.
+	// roomEvery is how often the server looks whether a queue needs another shard.
 	roomEvery = time.Second
 
 	// roomAgain is the pause after a shard could not be prepared, such as on a full disk.
 	roomAgain = 30 * time.Second
 )
 
-// room is how much room for new groups the shards of a queue have, and what is to be done about it.
+// room is the room for new groups in the shards of a queue, and the action that follows.
 type room struct {
 	free    int64 // new groups until all open shards are full; meaningless if shards are never full
 	overrun bool  // a new group goes to a shard that is full
 	prepare bool  // another shard is to be prepared
 }
 
-// shardRoom is what counts of a shard.
+// shardRoom is a shard as roomFor sees it.
 type shardRoom struct {
 	groups int
 	closed bool // offline or draining: it takes no new group
@@ -60,8 +60,8 @@ func roomFor(shards []shardRoom, settings *queue.Settings) (r room) {
 	return r
 }
 
-// roomIn looks at the shards of the queue. A shard that no node serves at this moment counts as one that does: it only moves. One
-// in quarantine has no room.
+// roomIn looks at the shards of the queue. A shard that no node serves at this moment counts as serving, because it only moves. One in
+// quarantine has no room.
 func roomIn(s *Sharded, settings *queue.Settings) room {
 	shards := make([]shardRoom, s.count.Load())
 	s.e.mu.RLock()
@@ -149,8 +149,8 @@ func (x *Sharding) prepareShards(ctx context.Context) {
 	}
 }
 
-// prepareShard adds a shard if the queue needs one. It is the same as an operator who raises the setting shards, so a kill at any
-// step leaves what such a change leaves: an empty shard that the next attempt uses.
+// prepareShard adds a shard if the queue needs one. It makes the same change as an operator that raises the setting shards, so a kill at
+// any step leaves the same: an empty shard that the next attempt uses.
 func prepareShard(ctx context.Context, s *Sharded) error {
 	first, err := s.shard(1)
 	if err != nil || s.deleting.Load() || !roomIn(s, first.config.Load()).prepare { // the node of the first shard does it
@@ -176,8 +176,8 @@ func prepareShard(ctx context.Context, s *Sharded) error {
 	return nil
 }
 
-// Preparing is the number of the shard of a queue that is just being made, and that no call goes to yet; 0: there is none. A kill
-// may have left it half made: then the next attempt makes the rest.
+// Preparing is the number of the shard of a queue that is being made, and that no call goes to yet; 0: there is none. If a kill left it
+// half made, the next attempt makes the rest.
 func (x *Sharding) Preparing(name string) int {
 	s := x.whole(name)
 	if s == nil {

@@ -1,12 +1,12 @@
 package engine
 
-// How a queue comes to have several shards, keeps them over restarts and kills, and goes.
+// How a queue gets several shards, keeps them over restarts and kills, and is deleted.
 //
-//	shards are made, one after the other ─► what the first has is made its groups, while inserts wait ─►
+//	shards are made, one after the other ─► the first one's groups are placed, while inserts wait ─►
 //	the setting is in the first shard's journal (from here on it counts) ─► calls go to Sharded
 //
-// A kill before the setting leaves empty shards, which the next attempt uses. A start makes what is missing, and has all
-// shards go by the settings of the first.
+// A kill before the setting leaves empty shards, which the next attempt uses. A start makes missing shards, and gives all shards the
+// settings of the first.
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func (x *Sharding) split(ctx context.Context, first *Queue, settings queue.Setti
 	return nil
 }
 
-// errQuotaOfShards refuses what no shard alone could keep to.
+// errQuotaOfShards refuses quotas that no shard alone could keep.
 var errQuotaOfShards = queue.Invalid("/shards", "is more than 1, and max_waiting_chunks, max_open_submissions and "+
 	"max_open_bytes need a queue with one shard: each shard would count for itself. Set limits for groups instead")
 
@@ -125,7 +125,7 @@ func (s *Sharded) make(ctx context.Context, shards int, settings queue.Settings)
 	return nil
 }
 
-// join has calls go to a queue of this many shards. The caller holds e.mu, or is the only one with the engine yet.
+// join makes calls go to a queue of this many shards. The caller holds e.mu, or no other goroutine has the engine yet.
 func (x *Sharding) join(s *Sharded, shards int) {
 	s.count.Store(int32(shards))
 	x.sharded[s.name] = s
@@ -162,8 +162,7 @@ func (x *Sharding) openSharded(ctx context.Context, rows []store.QueueRow) error
 	return nil
 }
 
-// recall has the catalogue know the groups of all open work. It does already, unless a repair of a damaged catalogue has
-// lost rows.
+// recall puts the groups of all open work into the catalogue. It has them already, unless a repair of a damaged catalogue has lost rows.
 func (s *Sharded) recall() error {
 	all, _ := s.shards()
 	for i, q := range all {
@@ -181,7 +180,7 @@ func (s *Sharded) recall() error {
 	return nil
 }
 
-// remake makes a shard again, empty, that was in quarantine and is deleted. Of the name of any other queue it does nothing.
+// remake makes a shard again, empty, after one in quarantine was deleted. For the name of any other queue it does nothing.
 func (x *Sharding) remake(ctx context.Context, name string) error {
 	x.of.changing.Lock()
 	defer x.of.changing.Unlock()
@@ -209,7 +208,7 @@ func (x *Sharding) remake(ctx context.Context, name string) error {
 	return nil
 }
 
-// configure has all shards that serve go by the settings of the first.
+// configure gives all shards that serve the settings of the first.
 func (s *Sharded) configure(ctx context.Context, settings queue.Settings) error {
 	all, _ := s.shards()
 	for _, q := range all {
@@ -224,8 +223,8 @@ func (s *Sharded) configure(ctx context.Context, settings queue.Settings) error 
 	return nil
 }
 
-// delete deletes a queue of several shards. All of them are looked at first, so that none is deleted while another has to
-// stay. If one has to stay all the same, the others are made again, empty as they were.
+// delete deletes a queue of several shards. It looks at all of them first, so that it deletes none if another one must stay. If one must
+// stay all the same, it makes the others again, empty as they were.
 func (s *Sharded) delete(ctx context.Context) error {
 	all, refused := s.sources()
 	if refused != nil {
@@ -269,7 +268,7 @@ func (s *Sharded) deleteShard(ctx context.Context, number int, at source) error 
 	return deleteQueue(ctx, s.e, rowName(s.name, number), false)
 }
 
-// stays says why a queue cannot be deleted: for a shard with open submissions, or one of which no one knows how many it has.
+// stays says why a queue cannot be deleted: a shard has open submissions, or their number is not known.
 func (s *Sharded) stays(number int, open uint64) error {
 	if open > 0 {
 		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Shard %d of the queue has %d open submissions. Cancel "+
@@ -279,7 +278,7 @@ func (s *Sharded) stays(number int, open uint64) error {
 		"Nothing was done: send this again in a moment.", number)}
 }
 
-// oneShardOnly refuses to change one shard of a queue by itself.
+// oneShardOnly refuses a change of a single shard of a queue.
 func oneShardOnly(name string) error {
 	whole, number := queue.CutShard(name)
 	if number == 0 {

@@ -49,8 +49,8 @@ func (x *Sharding) whole(name string) *Sharded {
 	return x.sharded[name]
 }
 
-// ShardOfGroup is the number of the shard that has a group. A new group gets a shard now: the one of this number, or where
-// there is least to do if that is 0. "" is no group, and in the first.
+// ShardOfGroup is the number of the shard that has a group. A new group gets a shard now: the one of this number, or the one with least to
+// do if that is 0. "" is no group, and goes to the first.
 func (x *Sharding) ShardOfGroup(name, group string, wanted int) (number int, err error) {
 	s := x.whole(name)
 	if s == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// This file keeps one access token from taking all that the server has of submissions, meta values, consumers, rules and bulk operations. A
+// This file keeps one access token from using up the server's room for submissions, meta values, consumers, rules and bulk operations. A
 // token's Use remembers the things that it brought, and is compared with those that still exist. Rules and bulk operations name their
 // owners themselves.
 
@@ -21,7 +21,7 @@ type insertShare struct {
 
 	submissions int                         // that the call may add
 	values      map[access.ValueAt]struct{} // likewise
-	keys        map[string]struct{}         // of those submissions: with one of them nothing more is added
+	keys        map[string]struct{}         // of those submissions: another insert with one of these keys adds nothing
 }
 
 // shareOf is the room that the caller's access token has for inserts into a queue.
@@ -127,8 +127,8 @@ func (q *Queue) attach(ctx context.Context, name, incarnation string) (*Attached
 	return attached, err
 }
 
-// ruleShare refuses a rule of an access token that has set as many of the queue's as it may: there is room for those of others, and for
-// blocks. One that is there for its action and match is changed, and takes no room.
+// ruleShare refuses a rule of an access token that has set as many rules of the queue as it may, so that others have room for theirs, and
+// for blocks. If a rule with its action and match is there, that one is changed, and no room is taken.
 func ruleShare(ctx context.Context, q *Queue, r *queue.Rule) error {
 	token, limits := bounded(ctx)
 	if token == nil || limits.Rules == 0 || q.shard.Rules.Len() < limits.Rules {
@@ -150,7 +150,7 @@ func ruleShare(ctx context.Context, q *Queue, r *queue.Rule) error {
 		"most that one may. Lift those that are not needed any more, or set one about the whole queue or a value of a meta key.", own)}
 }
 
-// bulkShare refuses a bulk operation of an access token of which as many run in the queue as may.
+// bulkShare refuses a bulk operation if the access token has as many running in the queue as it may.
 func bulkShare(ctx context.Context, q *Queue) error {
 	token, limits := bounded(ctx)
 	if token == nil || limits.Bulks == 0 {
@@ -169,8 +169,8 @@ func bulkShare(ctx context.Context, q *Queue) error {
 		"queue, the most of one token. Wait for one to end, or cancel one.", running)}
 }
 
-// bounded is the access token of a request and what it may have of a queue's rules and bulk operations; nil for an admin, who must be
-// able to put in order what others did.
+// bounded is the access token of a request, and its limits on a queue's rules and bulk operations; nil for an admin, who must be able to
+// repair what others did.
 func bounded(ctx context.Context) (*access.Token, *access.Limits) {
 	caller := access.Of(ctx)
 	if use, limits := caller.Share(); use != nil && caller.Token.Scopes&access.Admin == 0 {

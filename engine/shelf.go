@@ -27,7 +27,7 @@ func (b blobShelf) write(key string, fn func(io.Writer) error) error {
 	return w.flush()
 }
 
-// partWriter puts what is written in parts.
+// partWriter writes its input as blobs, part by part.
 type partWriter struct {
 	to   blobs.Blobs
 	key  string

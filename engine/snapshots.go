@@ -41,8 +41,8 @@ type shelf interface {
 	// read reads a copy; fs.ErrNotExist: there is none.
 	read(key string) (io.ReadCloser, error)
 	has(s journal.Snapshot) (bool, error)
-	// keep removes all copies of a place that are older than the one under key; "": all, with what else is kept there. A newer one stays:
-	// it is that of an owner that has taken the queue over meanwhile.
+	// keep removes all copies of a place that are older than the one under key; "": all, with everything else there. A newer one stays: an
+	// owner that has taken the queue over meanwhile made it.
 	keep(place, key string) error
 	// name is the copy under a key, for a person.
 	name(key string) string
@@ -58,8 +58,7 @@ func SnapshotsIn(folder string, id queue.Identity, now func() time.Time) Snapsho
 // copySuffix is behind the name of a store that is being compressed, or made again.
 const copySuffix = ".copy"
 
-// canSnapshot makes the folder of snapshots, and finds out whether it can be written: at the start, not when the first one is due. "" is
-// none.
+// canSnapshot makes the folder of snapshots, and checks at the start that it can be written, not when the first one is due. "" is none.
 func canSnapshot(dir string) error {
 	if dir == "" {
 		return nil
@@ -123,7 +122,7 @@ func compress(w io.Writer, path string, pace *copyPace) error {
 	return errors.Join(err, packed.Close())
 }
 
-// Has says whether a copy is there. One of another data directory does not count: it is removed when that one makes its next.
+// Has says whether a copy is there. A copy of another data directory does not count: it goes when that directory makes its next one.
 func (p Snapshots) Has(s journal.Snapshot) (bool, error) {
 	if !strings.HasPrefix(s.Key, p.place+"/") {
 		return false, nil
@@ -150,7 +149,7 @@ func (p Snapshots) Restore(ctx context.Context, path string, log journal.Journal
 	return newest, errors.Join(os.Rename(path+copySuffix, path), syncDir(filepath.Dir(path)))
 }
 
-// newest is the newest snapshot that a journal tells of up to a position, for the store at path.
+// newest is the newest snapshot that a journal names up to a position, for the store at path.
 func (p Snapshots) newest(ctx context.Context, path string, log journal.Journal, upTo journal.Position) (journal.Snapshot, error) {
 	newest, err := newestSnapshot(ctx, log, log.Trimmed(), upTo)
 	foreign := newest.Key != "" && !strings.HasPrefix(newest.Key, p.place+"/")
@@ -161,8 +160,8 @@ func (p Snapshots) newest(ctx context.Context, path string, log journal.Journal,
 	return newest, err
 }
 
-// remake makes a store of a snapshot at path. It has the place of the one that is missing only when it is a file of this directory: half a
-// restore must not be taken for an older copy.
+// remake makes a store of a snapshot at path. Only when it is a file of this directory may it take the place of the missing one: an
+// unfinished restore must not be taken for an older copy.
 func (p Snapshots) remake(ctx context.Context, of journal.Snapshot, path string) error {
 	if err := removeAll(path, path+"-wal", path+"-shm"); err != nil {
 		return err
@@ -181,7 +180,7 @@ func (p Snapshots) remake(ctx context.Context, of journal.Snapshot, path string)
 	return store.Assign(path, id)
 }
 
-// fetch unpacks a snapshot into a file at path, which appears only if it is what was saved.
+// fetch unpacks a snapshot into a file at path, which appears only if it is the saved one, byte for byte.
 func (p Snapshots) fetch(s journal.Snapshot, path string) error {
 	f, err := p.shelf.read(s.Key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,7 +207,7 @@ func (p Snapshots) fetch(s journal.Snapshot, path string) error {
 	})
 }
 
-// newestSnapshot is what a journal says of snapshots last, between two positions.
+// newestSnapshot is the last snapshot that a journal names between two positions.
 func newestSnapshot(ctx context.Context, log journal.Journal, after, upTo journal.Position) (journal.Snapshot, error) {
 	var find snapshotFinder
 	err := log.Read(ctx, after, func(at journal.Position, batch []byte) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// StrategyGuard decides whether a change may go on, seeing what is there now (exists false: nothing is). It is called while
-// no other caller can change the name, and its error is the change's. nil lets everything pass.
+// StrategyGuard decides, by the present strategy (exists false: there is none), whether a change may go on. It is called while no other
+// caller can change the name, and its error is the change's. nil allows every change.
 type StrategyGuard func(now api.NamedStrategy, exists bool) error
 
 // named are the named strategies of one queue, as they stand. A reserve reads a map that never changes: a change that the shard reports
@@ -40,8 +40,8 @@ func (n *named) all() map[string]*namedStrategy {
 	return nil
 }
 
-// namedOf makes a strategy of what its shard has. It is compiled when it is used first. One that does not compile fails where it is
-// used: one bad name is no reason for a queue not to start.
+// namedOf makes a strategy of what its shard has. It is compiled when it is used first. One that does not compile fails where it is used,
+// so that one bad name does not keep a queue from starting.
 func (q *Queue) namedOf(set *journal.Set) *namedStrategy {
 	n := &namedStrategy{NamedStrategy: strategyOf(set)}
 	n.compiled = sync.OnceValues(func() (*strategy.Plan, error) {
@@ -72,7 +72,7 @@ func (p Strategies) byName(name string) (*namedStrategy, error) {
 	return n, nil
 }
 
-// knowable refuses what cannot be a name before it is remembered as one.
+// knowable refuses a text that cannot be a name before it is remembered as one.
 func knowable(name string) error {
 	if !strategyName(name) {
 		return queue.Invalid("/strategy/name",
@@ -108,8 +108,8 @@ func (p Strategies) List(after string, limit int) (Page[api.NamedStrategy], erro
 // maxListedText ends a page of strategies: a thousand of the longest would be 64 MiB.
 const maxListedText = 1 << 20
 
-// Get reads a named strategy: a version of it, or as it stands for version 0. CodeUnknownStrategy: there is no such
-// name, or the version is none of the newest queue.MaxStrategyVersions.
+// Get reads a named strategy: a version of it, or the present one for version 0. CodeUnknownStrategy: there is no such name, or the version
+// is none of the newest queue.MaxStrategyVersions.
 func (p Strategies) Get(name string, version uint32) (api.NamedStrategy, error) {
 	now := p.q.named.all()[name]
 	if now == nil {
@@ -169,7 +169,7 @@ func (p Strategies) Put(ctx context.Context, name string, raw []byte,
 	return strategyOf(&next), now == nil && err == nil, err
 }
 
-// guarded reads what a change is about and asks its guard. The caller holds n.change.
+// guarded reads the strategy that a change is about, and asks the guard. The caller holds n.change.
 func (n *named) guarded(name string, guard StrategyGuard) (*namedStrategy, error) {
 	now := n.all()[name]
 	if guard == nil {
@@ -181,7 +181,7 @@ func (n *named) guarded(name string, guard StrategyGuard) (*namedStrategy, error
 	return now, guard(now.NamedStrategy, true)
 }
 
-// written reads a strategy that must be written out: a name behind a name would be a second place to look.
+// written reads a strategy that must be written out: a name that stands for another name is not allowed.
 func written(raw []byte) (*strategy.Strategy, error) {
 	if len(raw) == 0 {
 		return nil, queue.Invalid("/strategy", "is missing")

@@ -36,7 +36,7 @@ func (p Submissions) Trace(id queue.SubmissionID) string {
 	return p.q.shard.Submissions.Trace(id)
 }
 
-// Cancel ends a submission; chunks that are held are lost to their holders. Cancelling twice is cancelling once.
+// Cancel ends a submission. Consumers lose the chunks of it that they hold. Cancelling twice is cancelling once.
 func (p Submissions) Cancel(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
 	return p.q.shard.Submissions.Cancel(ctx, id, p.q.act(ctx, "", "submission.cancel", "submission "+id.String()))
 }
@@ -48,8 +48,8 @@ func (p Submissions) CancelChunk(ctx context.Context, id queue.ChunkID) (queue.C
 		p.q.act(ctx, "", "chunk.cancel", fmt.Sprintf("submission %s chunk %d", id.Submission, id.Index)))
 }
 
-// Delete removes an ended submission with its contents, outputs, attempts and dead letters. cancel has an open one end
-// first; without it, that is CodeConflict.
+// Delete removes an ended submission with its contents, outputs, attempts and dead letters. With cancel, it first ends an open one;
+// without, an open one is CodeConflict.
 func (p Submissions) Delete(ctx context.Context, id queue.SubmissionID, cancel bool) error {
 	return p.q.shard.Deletions.Delete(ctx, id, cancel, p.q.act(ctx, "", "submission.delete", "submission "+id.String()))
 }
@@ -70,7 +70,7 @@ func (p Submissions) SetPriority(ctx context.Context, id queue.SubmissionID, pri
 type ListRequest struct {
 	States   []queue.SubmissionState
 	Meta     queue.Meta
-	Schedule string // only what this schedule inserted; "": any caller
+	Schedule string // only submissions that this schedule inserted; "": any caller
 
 	CreatedBefore queue.Time // 0: at any time
 	CreatedAfter  queue.Time // at this time or later
@@ -280,14 +280,14 @@ func badCursor() error {
 	return queue.Invalid("/query/cursor", "is not a cursor of this list; take it from `next` of the page before, unchanged")
 }
 
-// MaxCells is how many cells a map has at most, MaxMapped how many chunks it looks at.
+// MaxCells is the most cells of a map, MaxMapped the most chunks that it looks at.
 const (
 	MaxCells  = api.MaxCells
 	MaxMapped = inspect.MaxMapped
 )
 
 // Map says where the chunks of a submission from index `from` up to `to` (not included; 0: the end) stand, in at most `cells` (1 to
-// MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most: of more, at one in every few.
+// MaxCells; 0: 500) cells of one size. It looks at MaxMapped chunks at most: if there are more, at one in every few.
 func (p Submissions) Map(ctx context.Context, id queue.SubmissionID, from, to uint32, cells int) (m api.ChunkMap, err error) {
 	cells = cmp.Or(cells, 500)
 	if cells < 1 || cells > MaxCells {

@@ -50,8 +50,8 @@ const usesEvery = 5 * time.Minute
 // Tokens are the server's access tokens.
 func (e *Engine) Tokens() *Tokens { return &e.tokens }
 
-// open reads the tokens; room fails on a full disk. If they are required and none of them may make others, or who may write to the data
-// directory asks for one, it makes one that may.
+// open reads the tokens; room fails on a full disk. It makes a token that may make others, if tokens are required and none may, or if an
+// operator asks for one by a file in the data directory.
 func (t *Tokens) open(o *Options, catalogue *store.Catalogue, room func() error) error {
 	t.dir, t.now, t.log, t.catalogue, t.wrote = o.Dir, o.Now, o.Logger, catalogue, o.Now()
 	t.refusals = refusals{now: o.Now, began: o.Now(), log: o.Logger, put: catalogue.PutAct, room: room, by: map[string]*refused{}}
@@ -79,7 +79,7 @@ func (t *Tokens) askedForAdmin() bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// reload takes over what another node of the cluster has changed.
+// reload takes over changes of another node of the cluster.
 func (t *Tokens) reload() error {
 	t.change.Lock()
 	defer t.change.Unlock()
@@ -93,8 +93,8 @@ func (t *Tokens) reload() error {
 // Table is all tokens as they are now.
 func (t *Tokens) Table() *access.Table { return t.table.Load() }
 
-// At is all tokens as they are at that time. Tokens and secrets that are over by then end for good, durably and before anyone is refused
-// for it.
+// At is all tokens as they are at that time. Tokens and secrets that are over by then end for good. The catalogue records it before anyone
+// is refused for it, unless the write fails.
 func (t *Tokens) At(now queue.Time) *access.Table {
 	if table := t.Table(); !table.Due(now) {
 		return table
@@ -112,7 +112,7 @@ func (t *Tokens) At(now queue.Time) *access.Table {
 	return t.Table()
 }
 
-// keepEnded writes down what ended. While it cannot, only the memory knows. The caller holds t.change.
+// keepEnded writes down the tokens that ended. While it cannot, they are ended only in memory. The caller holds t.change.
 func (t *Tokens) keepEnded() {
 	if len(t.ended) == 0 {
 		return
@@ -130,8 +130,8 @@ func (t *Tokens) keepEnded() {
 	t.ended = nil
 }
 
-// makeAdmin writes a token with the scope admin to the data directory. The file comes first: if the server ends between the two,
-// no token is good that no one has, and the next start does it again.
+// makeAdmin writes a token with the scope admin to the data directory. The file comes first: if the server ends before the token is stored,
+// no token is good that no one has, and the next start makes one again.
 func (t *Tokens) makeAdmin(why string) error {
 	id, secret, err := access.Draw(rand.Reader)
 	if err != nil {
@@ -177,7 +177,7 @@ func writeSecret(path, text string) (err error) {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// TokenRequest is what a new token shall be.
+// TokenRequest describes a new token.
 type TokenRequest struct {
 	Name   string
 	Scopes access.Scopes
@@ -296,7 +296,7 @@ func (t *Tokens) Token(id access.ID) (access.Token, error) {
 	return token, nil
 }
 
-// Rotate gives a token another secret, durably, and returns the token's new text. The secret before stays good for overlap; one that was
+// Rotate gives a token another secret, durably, and returns the token's new text. The present secret stays good for overlap; one that was
 // still good from an earlier rotation ends.
 func (t *Tokens) Rotate(ctx context.Context, id access.ID, overlap time.Duration) (access.Token, string, error) {
 	if overlap < 0 || overlap > queue.MaxRotationOverlap {
@@ -341,7 +341,7 @@ func (t *Tokens) Revoke(ctx context.Context, id access.ID) error {
 	return nil
 }
 
-// act is what the audit log gets of a change of a token. Nothing in it helps to guess a secret.
+// act is the entry of the audit log for a change of a token. Nothing in it helps to guess a secret.
 func (t *Tokens) act(ctx context.Context, action string, before, after *access.Token) queue.Act {
 	of := before
 	if of == nil {
@@ -352,7 +352,7 @@ func (t *Tokens) act(ctx context.Context, action string, before, after *access.T
 	return act
 }
 
-// tokenState is a token as the audit log tells of it; nil of none.
+// tokenState is a token as the audit log shows it; nil for none.
 func tokenState(t *access.Token) any {
 	if t == nil {
 		return nil
@@ -376,7 +376,7 @@ func tokenState(t *access.Token) any {
 	return state
 }
 
-// replace puts a table into place with this token in the place of the one of that id; nil: with none.
+// replace installs a table in which this token replaces the one of that id; nil: in which that one is missing.
 func (t *Tokens) replace(id access.ID, by *access.Token) {
 	list := slices.DeleteFunc(t.Table().Tokens(), func(t access.Token) bool { return t.ID == id })
 	if by != nil {

@@ -129,7 +129,7 @@ func validCompletes(items []queue.CompleteItem) error {
 	return validBatch(len(items))
 }
 
-// validFollowing checks what the completion of item i brings.
+// validFollowing checks the submissions that the completion of item i inserts.
 func validFollowing(i int, list []queue.Insertion) error {
 	if len(list) > queue.MaxFollowing {
 		return queue.Invalid(fmt.Sprintf("/items/%d/insert", i), "has %d entries; at most %d are allowed: insert what is more by "+
@@ -213,7 +213,7 @@ func ValidSchedule(name string, def *queue.Schedule) error {
 	return beneath("/template", validTemplate(&def.Template))
 }
 
-// validTemplate checks what a schedule inserts, at the length that it has once the tick's time is filled in.
+// validTemplate checks the submission of a schedule, with the length that it has once the tick's time is filled in.
 func validTemplate(n *queue.NewSubmission) error {
 	if err := fillIn(n); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// ValueSettings are what an operator set for one value of a meta key, or as the default of all its values. Versions count
-// from 1; each change makes the next. Version 0: nothing is set.
+// ValueSettings are the settings of an operator for one value of a meta key, or the default of all its values. Versions count from 1; each
+// change makes the next. Version 0: nothing is set.
 type ValueSettings struct {
 	queue.ValueSettings
 	Version uint32
@@ -32,17 +32,17 @@ func saturated(inFlight uint64, limit uint32) bool {
 	return limit != queue.NoLimit && strategy.Reached(uint32(inFlight), limit)
 }
 
-// ValueGuard decides whether a change may go on, seeing what is set now. It is called while no other caller can change what is set
-// in the queue, and its error is the change's. nil lets everything pass.
+// ValueGuard decides, by the present settings, whether a change may go on. It is called while no other caller can change settings of the
+// queue, and its error is the change's. nil allows every change.
 type ValueGuard func(now ValueSettings) error
 
-// values are what is set for values of meta keys in one queue, as its shard told last.
+// values are the settings for values of meta keys in one queue, as its shard reported them last.
 type values struct {
 	change sync.Mutex // one change at a time; taken before the shard's mutex
 
 	mu    sync.RWMutex // guards what follows; its holder calls nothing else, so that the shard may ask while it holds its own
 	byKey map[queue.MetaKey]map[queue.MetaValue]ValueSettings
-	// what holds for all values of a key, where nothing of their own is set
+	// for all values of a key without settings of their own
 	defaults map[queue.MetaKey]ValueSettings
 	count    int // of values and of defaults
 }
@@ -86,7 +86,7 @@ func (v *values) none(key queue.MetaKey) bool {
 // counts says that a shard would have to count what other shards have too.
 func (s *ValueSettings) counts() bool { return s.Limit != queue.NoLimit || s.Quota != queue.Quota{} }
 
-// limitsBut says whether a limit or a quota is set for a value of another key, or for all values of one.
+// limitsBut says whether a limit or a quota is set for a value of another key, or for all values of another key.
 func (v *values) limitsBut(key queue.MetaKey) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -105,7 +105,7 @@ func (v *values) limitsBut(key queue.MetaKey) bool {
 	return false
 }
 
-// set replaces what is set for one value or for a key; version 0 removes it.
+// set replaces the settings of one value or of a key; version 0 removes them.
 func (v *values) set(of queue.ValueTarget, s ValueSettings) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,7 +143,7 @@ func replace[K comparable](in *map[K]ValueSettings, at K, s ValueSettings) (more
 	return len(*in) - before
 }
 
-// of is a copy of what is set for the values of a key.
+// of is a copy of the settings for the values of a key.
 func (v *values) of(key queue.MetaKey) map[queue.MetaValue]ValueSettings {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -173,8 +173,8 @@ func (v *values) clear() {
 	v.byKey, v.defaults, v.count = nil, nil, 0
 }
 
-// Put sets a limit, a weight and a rate for a value of a meta key, in the place of what was set, durably; reservations go by it
-// from the next one on. The same settings as before change nothing. Settings that set nothing are refused: Delete removes.
+// Put sets a limit, a weight and a rate for a value of a meta key, durably, and replaces the previous settings. They hold from the next
+// reservation on. The same settings as before change nothing. Settings that set nothing are refused: Delete removes.
 func (p Values) Put(ctx context.Context, entry queue.MetaEntry, settings queue.ValueSettings,
 	guard ValueGuard) (v api.ValueCount, created bool, err error) {
 	return changeValue(p.q, func() (api.ValueCount, bool, error) {
@@ -196,7 +196,7 @@ func allOf(key queue.MetaKey) queue.ValueTarget {
 	return queue.ValueTarget{MetaEntry: queue.MetaEntry{Key: key}, All: true}
 }
 
-// changeValue makes a change while no one else changes what is set for values.
+// changeValue makes a change while no one else changes settings for values.
 func changeValue[T any](q *Queue, change func() (T, bool, error)) (now T, created bool, err error) {
 	stay, err := q.stay()
 	if err != nil {
@@ -238,13 +238,13 @@ func (p Values) put(ctx context.Context, of queue.ValueTarget, settings queue.Va
 	return now.Version == 0, p.set(ctx, "set", of, now, next)
 }
 
-// Delete removes what is set for a value, durably: it is not limited any more and weighs as much as any other.
-// CodeUnknownValue: nothing is set.
+// Delete removes the settings of a value, durably: it is not limited any more, and weighs as much as any other. CodeUnknownValue: nothing
+// is set.
 func (p Values) Delete(ctx context.Context, entry queue.MetaEntry, guard ValueGuard) error {
 	return p.remove(ctx, queue.ValueTarget{MetaEntry: entry}, guard)
 }
 
-// DeleteDefault removes what is set for all values of a key, durably. CodeUnknownValue: nothing is set.
+// DeleteDefault removes the settings for all values of a key, durably. CodeUnknownValue: nothing is set.
 func (p Values) DeleteDefault(ctx context.Context, key queue.MetaKey, guard ValueGuard) error {
 	return p.remove(ctx, allOf(key), guard)
 }
@@ -277,7 +277,7 @@ func nameOf(of queue.ValueTarget) string {
 	return fmt.Sprintf("the value %s of %q", of.Value.Quoted(), of.Key)
 }
 
-// set has the shard go by what is set for a value or a key from now on.
+// set gives the shard the settings of a value or a key.
 func (p Values) set(ctx context.Context, verb string, of queue.ValueTarget, before, after ValueSettings) error {
 	set := journal.Set{Kind: journal.SetValue, Entry: of.MetaEntry, Version: after.Version, Changed: after.Changed,
 		Demand: after.ValueSettings}
@@ -288,7 +288,7 @@ func (p Values) set(ctx context.Context, verb string, of queue.ValueTarget, befo
 	return p.q.shard.Settings.Put(&set, before.state(), after.state(), p.q.act(ctx, "", action, target))
 }
 
-// state is what is set as the audit log tells of it; nil for nothing.
+// state is the settings as the audit log shows them; nil for none.
 func (s ValueSettings) state() any {
 	if s.Version == 0 {
 		return nil
@@ -379,7 +379,7 @@ func (s *ValueSettings) shown() (limit *uint32, weight *float64, rate *api.Rate,
 	return limit, weight, rate, quota
 }
 
-// validValue refuses what cannot be set. Pointers are those of the body of the HTTP face.
+// validValue refuses settings that are not allowed. Pointers are those of the body of the HTTP face.
 func validValue(of queue.ValueTarget, s queue.ValueSettings) error {
 	switch {
 	case s == queue.NoSettings():
@@ -456,7 +456,7 @@ func (p Values) List(_ context.Context, key queue.MetaKey, sort string, limit in
 // ValueSorts are what values can be sorted by.
 var ValueSorts = []string{"in_flight", "ready", "waiting", "dead", "done", "oldest", "paused", "blocked", "submissions", "weight"}
 
-// valueSize is what values of a key are compared by; nil: sort is none of ValueSorts. added: the totals have it.
+// valueSize is the number by which values of a key are sorted; nil: sort is none of ValueSorts. added: the totals have it.
 func (q *Queue) valueSize(key queue.MetaKey, sort string, totals map[queue.MetaValue]shardvalues.Total) (
 	size func(*backlog.ValueCount) uint64, added bool) {
 	switch sort {

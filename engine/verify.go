@@ -10,13 +10,13 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Kept is how much was read of what queues keep for submissions.
+// Kept is how much data of submissions was read.
 type Kept = submissions.Kept
 
-// NoChunk stands for what is not about one chunk.
+// NoChunk is the chunk of a fault that is not about one chunk.
 const NoChunk = submissions.NoChunk
 
-// VerifiedQueue is what was found in a queue.
+// VerifiedQueue is how much was checked in a queue.
 type VerifiedQueue struct {
 	Name        string
 	Submissions uint64
@@ -25,18 +25,19 @@ type VerifiedQueue struct {
 	Counters    uint64 // that were compared with what they count
 }
 
-// Fault is something of a queue that is not as it should be.
+// Fault is something in a queue that is wrong.
 type Fault struct {
 	Queue      string
 	Submission queue.SubmissionID // 0: none
 	Chunk      int64              // NoChunk: none
 	Chunks     []uint32           // of lost outputs: those whose, as far as they can be told
-	Loss       store.Loss         // how a repair notes it; its Kind is 0 for what it cannot
+	Loss       store.Loss         // how a repair notes it; its Kind is 0 if it cannot
 	What       string
 }
 
-// Verify reads everything that a queue keeps, and compares its counters with what they count. It tells what is damaged or missing; the
-// error is one that kept it from looking. It takes as long as that takes, and is meant for a directory in which nothing else happens.
+// Verify reads all data of a queue, and compares its counters with what they count. It calls tell for each thing that is damaged or
+// missing. An error means that it could not look. It is meant for a directory in which nothing else happens, as it takes as long as the
+// reading takes.
 func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault)) (v VerifiedQueue, err error) {
 	v.Name = queueName
 	q, err := s.e.Queue(queueName)
@@ -74,7 +75,7 @@ func (s Storage) Verify(ctx context.Context, queueName string, tell func(Fault))
 // recountSlice is how many steps of a recount are taken at once.
 const recountSlice = 10_000
 
-// recounted compares the counters of a queue. A total that differs is wrong when it does so twice.
+// recounted compares the counters of a queue. A total is wrong if it differs twice.
 func recounted(ctx context.Context, q *Queue, tell func(Fault)) (compared uint64, err error) {
 	for range 2 {
 		for over := false; !over; {
@@ -99,7 +100,7 @@ func recounted(ctx context.Context, q *Queue, tell func(Fault)) (compared uint64
 	return compared / 2, nil
 }
 
-// Checkpoint has the store of a queue take up what is in its journal.
+// Checkpoint makes a checkpoint of a queue: its store takes up its journal.
 func (s Storage) Checkpoint(queueName string) error {
 	q, err := s.e.Queue(queueName)
 	if err != nil {

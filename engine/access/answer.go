@@ -18,7 +18,7 @@ type Answers struct {
 	Refused atomic.Int64 // answers, or parts of them
 }
 
-// Answer is one answer's part of Answers. It is of one goroutine. A nil one is not counted.
+// Answer is one answer's part of Answers. Only one goroutine uses it. A nil one is not counted.
 type Answer struct {
 	of   *Answers
 	use  *Use // of the token that asked; nil: there is none, or it has no share
@@ -26,7 +26,7 @@ type Answer struct {
 	held int64
 }
 
-// Answer is for a request of the token, nil if it needed none.
+// Answer makes the Answer for a request with this token; nil: no token was needed.
 func (a *Answers) Answer(token *Token, limits *Limits) Answer {
 	one := Answer{of: a}
 	if token != nil && limits.Answers > 0 {
@@ -81,7 +81,7 @@ func (a *Answer) refused(text string, now, most int64) error {
 		"Read the answers that are on their way, ask for fewer items at once, or ask again in a moment."}
 }
 
-// Gathering bounds the memory of what an answer is made of: up to queue.MaxAnswerBytes, and what there is room for.
+// Gathering bounds the memory for the parts of an answer: up to queue.MaxAnswerBytes, and only as far as there is room.
 type Gathering struct {
 	ctx        context.Context
 	room, used int
@@ -90,10 +90,10 @@ type Gathering struct {
 // Gather begins to gather for the answer to the caller in a context.
 func Gather(ctx context.Context) Gathering { return Gathering{ctx, SmallAnswer, 0} }
 
-// Left is how many bytes there are before more room is asked for.
+// Left is how many bytes fit before more room is asked for.
 func (g *Gathering) Left() int { return g.room - g.used }
 
-// Fits counts n bytes and says whether there was room for them. Twice as much is held: it is there once more when it is encoded.
+// Fits counts n bytes and says whether there was room for them. Twice as much is held, because the encoded answer is a second copy.
 func (g *Gathering) Fits(n int) bool {
 	for g.used += n; g.used > g.room; {
 		next := min(4*g.room, queue.MaxAnswerBytes)

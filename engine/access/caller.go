@@ -7,19 +7,19 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Caller is who asks for something, and by what request. A context carries it from the face that knows it to what records it.
+// Caller is the caller of a request. A context carries it from the HTTP face to the code that records it.
 type Caller struct {
 	Token      *Token // nil: no one had to show one, or the server asks by itself
 	OnBehalfOf string // whom the caller acts for, as the client said; at most queue.MaxActorBytes
 	From       string // the address that the request came from; "": the server itself
 	RequestID  string
 	Limits     *Limits // of the token; nil: there are none
-	Answer     *Answer // what is counted of the answer; nil: nothing is
+	Answer     *Answer // counts the answer; nil: it is not counted
 }
 
 type callerKey struct{}
 
-// IsCallerKey says whether a context's Value is asked for the caller, for contexts that find it only when it is asked for.
+// IsCallerKey says whether a key of a context's Value is that of the caller, for contexts that find the caller only on demand.
 func IsCallerKey(key any) bool { return key == callerKey{} }
 
 // With puts the caller into a context.
@@ -37,8 +37,8 @@ func Of(ctx context.Context) *Caller {
 	return noCaller
 }
 
-// Actor is the name that what the caller does is recorded under: the token's, never the client's word. Where no token is needed it is
-// what the client said, in the request or, for all of its requests, by whom it acts for.
+// Actor is the name under which the caller's acts are recorded: that of the token, never the client's word. If no token is needed, it is
+// the name that the client gave, in the request or as the one that it acts for.
 func (c *Caller) Actor(said string) string {
 	if c.Token == nil {
 		return cmp.Or(said, c.OnBehalfOf)
@@ -46,7 +46,7 @@ func (c *Caller) Actor(said string) string {
 	return c.Token.Name
 }
 
-// Share is what is counted of the caller's token and how much it may come to; nil where nothing is limited.
+// Share is the counts of the caller's token and their limits; nil if nothing is limited.
 func (c *Caller) Share() (*Use, *Limits) {
 	if c.Token == nil || c.Limits == nil {
 		return nil, nil

@@ -1,4 +1,3 @@
-// Package access says who may do what: access tokens, the scopes they have, what they are restricted to and how much they may
-// ask for at once. Nothing here reads a clock, a disk or the network; the engine keeps the tokens (engine/tokens.go) and the
-// HTTP face enforces them (web/access.go).
+// Package access decides what callers may do: it has access tokens, their scopes, their restrictions, and their limits. It reads no clock,
+// no disk and no network. The engine keeps the tokens (engine/tokens.go), and the HTTP face enforces them (web/access.go).
 package access

@@ -24,7 +24,7 @@ const (
 )
 
 // Room says whether n more fit below most; 0 is any number. Requests that run at the same time may together go beyond it by their number.
-// there says what still exists; it must not ask the Share.
+// there says whether a key still exists; it must not call the Share.
 func (s *Share[K]) Room(n, most int, there func(K) bool) bool {
 	if most == 0 {
 		return true
@@ -78,7 +78,7 @@ func (s *Share[K]) Has(k K) bool {
 	return known
 }
 
-// How many reads of one token are worked on at the same time, and how many more may wait for that.
+// How many reads of one token run at the same time, and how many more may wait.
 const (
 	readsAtOnce  = 2
 	readsWaiting = 100
@@ -87,16 +87,16 @@ const (
 	longestRest = time.Second
 )
 
-// Turns share the processor between tokens. The reads of a token, such as lists, are worked on two at a time, and each of the two places
-// rests for as long as its read took: a token has no more than the time of one core for its reads, however many clients ask. A client that
-// asks for one thing after another never waits.
+// Turns share the processor between tokens. Two reads of a token, such as lists, run at a time, and each of the two places rests for as
+// long as its read took. So the reads of a token take the time of one core at most, however many clients it has. A client that sends one
+// request after another never waits.
 type Turns struct {
 	once    sync.Once
-	places  chan time.Duration // from when each place that is not taken may be used
+	places  chan time.Duration // of each free place, the time from which it may be used
 	waiting atomic.Int32
 }
 
-// Waiting is how many wait for a place.
+// Waiting is how many reads wait for a place.
 func (t *Turns) Waiting() int { return int(t.waiting.Load()) }
 
 // Take waits for a place. It returns false when too many wait, or with the error of ctx. now is counted from any start. A caller that got a

@@ -13,8 +13,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// SubjectOf is the subject of a certificate, from its DER, as RFC 2253 writes it. It has every attribute in its order: pkix.Name keeps one
-// of those that are there twice, so that CN=evil,CN=worker would pass for CN=worker.
+// SubjectOf is the subject of a certificate, from its DER, as RFC 2253 writes it. It has every attribute in its order. pkix.Name keeps only
+// one of two attributes of the same type, so CN=evil,CN=worker would pass for CN=worker.
 func SubjectOf(raw []byte) (string, error) {
 	var names pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(raw, &names); err != nil || len(rest) > 0 {
@@ -125,7 +125,7 @@ func isHex(text string) bool {
 	return err == nil
 }
 
-// Use is what is counted of a token while the server runs. It takes no lock.
+// Use counts the use of a token while the server runs. It takes no lock.
 type Use struct {
 	minute atomic.Int64 // of the last use, since 1970
 	asked  atomic.Int32 // requests that are being answered
@@ -153,7 +153,7 @@ type (
 	}
 )
 
-// Note remembers that the token was used. It writes at most once a minute: cores that serve one token do not fight over it.
+// Note remembers that the token was used. It writes at most once a minute, so that cores that serve one token do not fight over the value.
 func (u *Use) Note(now queue.Time) {
 	if minute := int64(now) / 60_000; u.minute.Load() < minute {
 		u.minute.Store(minute)
@@ -163,7 +163,7 @@ func (u *Use) Note(now queue.Time) {
 // Last is the minute of the last use since the start; 0: none.
 func (u *Use) Last() queue.Time { return queue.Time(u.minute.Load() * 60_000) }
 
-// Limits are what one token may ask for; 0: as much as it likes.
+// Limits bound the use of one token; 0: no bound.
 type Limits struct {
 	PerSecond int // requests, after a burst of two seconds' worth
 	AtOnce    int // requests that are being answered, those that wait for work included
@@ -197,12 +197,12 @@ func (u *Use) Enter(at time.Duration, most Limits) (wait time.Duration, ok bool)
 // Leave counts a request out.
 func (u *Use) Leave() { u.asked.Add(-1) }
 
-// Pace is a token bucket that is kept as one number: the moment up to which what was taken is paid for. Moments are counted from a reading
-// of the monotonic clock: setting the wall clock back must not make a caller wait.
+// Pace is a token bucket in one number: the moment up to which all takes are paid for. Moments are read from the monotonic clock, because a
+// wall clock that is set back must not make a caller wait.
 type Pace struct{ paid atomic.Int64 }
 
-// Take takes one of what comes every so often, of which at most burst's worth is saved up. It returns how long to wait where there is none,
-// and takes nothing then.
+// Take takes one token. One comes in every period `every`, and at most a burst's worth is saved up. If there is none, Take returns how long
+// to wait, and takes nothing.
 func (p *Pace) Take(at, every, burst time.Duration) (wait time.Duration) {
 	for {
 		was := p.paid.Load()
@@ -220,5 +220,5 @@ func (p *Pace) Take(at, every, burst time.Duration) (wait time.Duration) {
 	}
 }
 
-// Spent says whether nothing is owed any more, so that the bucket is as good as a new one.
+// Spent says whether all takes are paid for, so that the bucket is as good as a new one.
 func (p *Pace) Spent(at time.Duration) bool { return p.paid.Load() <= int64(at) }

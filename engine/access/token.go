@@ -116,7 +116,7 @@ func plain(text string) bool {
 	return true
 }
 
-// HashOf is what is kept of a secret.
+// HashOf is the hash of a secret, which the server keeps.
 func HashOf(secret string) Hash {
 	var b [secretChars]byte // on the stack
 	return sha256.Sum256(b[:copy(b[:], secret)])
@@ -125,8 +125,8 @@ func HashOf(secret string) Hash {
 // Live says whether the token is good at that time.
 func (t *Token) Live(now queue.Time) bool { return !t.Expired && (t.Expires == 0 || now < t.Expires) }
 
-// Lapse ends for good what is over at that time: the token, the secret before the last rotation. So a clock that is set back makes
-// nothing good that was refused. It says whether there was anything.
+// Lapse ends for good the token, or the secret before the last rotation, if it is over at that time. So a clock that is set back makes
+// nothing good that was refused. It says whether anything ended.
 func (t *Token) Lapse(now queue.Time) (changed bool) {
 	if !t.Expired && !t.Live(now) {
 		t.Expired, changed = true, true
@@ -166,7 +166,7 @@ func (t *Token) Rotate(secret Hash, until queue.Time) {
 	t.Secret = secret
 }
 
-// Table is all tokens at one moment. It never changes: a change makes another table. A nil table has none and requires none.
+// Table has all tokens at one moment. It never changes: a change makes another table. A nil table has no tokens and requires none.
 type Table struct {
 	required  bool
 	byID      map[ID]*Token
@@ -195,7 +195,7 @@ func (t *Table) Required() bool { return t != nil && t.required }
 // Due says whether a token has something to end at that time.
 func (t *Table) Due(now queue.Time) bool { return t != nil && now >= t.due }
 
-// Proof is what someone showed who has a token: which, and the hash of its secret.
+// Proof is the token that a caller showed: its id, and the hash of its secret.
 type Proof struct {
 	ID   ID
 	Hash Hash
@@ -222,8 +222,8 @@ func (t *Table) Find(p *Proof, now queue.Time) (*Token, bool) {
 	return token, true
 }
 
-// Certified is the token that a client certificate with this subject stands for, if it is good at that time. That an authority vouches for
-// the certificate is for the caller to see.
+// Certified is the token that a client certificate with this subject stands for, if it is good at that time. The caller must verify the
+// certificate.
 func (t *Table) Certified(subject string, now queue.Time) (*Token, bool) {
 	token, known := t.bySubject[subject]
 	if !known || !token.Live(now) {
@@ -269,7 +269,7 @@ func (t *Table) Administered(now queue.Time) bool {
 	return false
 }
 
-// Restriction is what a token is bound to: it sees and touches nothing else. The zero value is bound to nothing.
+// Restriction is the part of the server that a token is bound to: it can read and change nothing else. The zero value does not restrict.
 type Restriction struct {
 	Queues []string        // names of queues; empty: all
 	Entry  queue.MetaEntry // submissions with this value of this meta key; no key: all
@@ -308,7 +308,7 @@ func (r *Restriction) CoversMeta(meta queue.Meta) bool {
 	return ok && value == r.Entry.Value
 }
 
-// Scopes is a set of rights. An operation names those of which any one is enough; a token has those that it was made with.
+// Scopes is a set of rights. An operation names scopes of which any one is enough. A token has the scopes that it was made with.
 type Scopes uint8
 
 // The scopes. Admin implies all others: a token that may make tokens can make one with every scope.
@@ -355,7 +355,7 @@ func ParseScope(name string) Scopes {
 	return None
 }
 
-// Allow says whether a token with the scopes s may do what any one of wanted allows. None asks for no scope.
+// Allow says whether s has one of the wanted scopes. None wants no scope.
 func (s Scopes) Allow(wanted Scopes) bool {
 	return wanted == None || s&(wanted|Admin) != 0
 }

@@ -65,7 +65,7 @@ func Write(w io.Writer, m *Manifest, open func(path string) (io.ReadCloser, erro
 	return out.Close()
 }
 
-// entry is what stands behind the manifest.
+// entry is an entry behind the manifest.
 type entry struct {
 	name string
 	size int64
@@ -220,7 +220,7 @@ func (a *Archive) next(fn func(*File, io.Reader) error) error {
 	return nil
 }
 
-// cut says what an end means that came too early.
+// cut gives an end that came too early its meaning.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("archive: the backup is cut: its end is missing (%w)", err)
@@ -239,14 +239,14 @@ func (c *counting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// This file compares files by their blocks. An increment has of each file the blocks that are not as they were in the backup before it.
+// This file compares files by their blocks. An increment has the blocks of each file that differ from the backup before it.
 
 const (
 	// BlockSize is the length of a block of a file; the last one may be shorter. A few pages of SQLite: with smaller ones the checksums
 	// take more room, with larger ones an increment has more that did not change.
 	BlockSize = 16 << 10
-	// SumSize is the length of the checksum of a block: the first bytes of its SHA-256. Two blocks of the same checksum would be taken for
-	// the same, so it is long enough that no one can make them.
+	// SumSize is the length of the checksum of a block: the first bytes of its SHA-256. Two blocks with the same checksum would be taken
+	// for the same, so it is long enough that no one can make two.
 	SumSize    = 16
 	numberSize = 4
 	maxFile    = BlockSize << 32 >> 1 // bytes; the numbers of blocks have 32 bits
@@ -254,8 +254,8 @@ const (
 
 func blocksOf(size int64) int64 { return (size + BlockSize - 1) / BlockSize }
 
-// Sum reads a file and describes it: its size and checksum. It writes the checksums of its blocks to sums. With changed it writes there
-// those blocks that `before`, the checksums of an earlier state, has otherwise or not at all.
+// Sum reads a file and describes it: its size and checksum. It writes the checksums of its blocks to sums. To changed, if it is not nil, it
+// writes the blocks whose checksums `before`, of an earlier state, does not have.
 func Sum(from io.Reader, sums io.Writer, before []byte, changed io.Writer) (f File, err error) {
 	whole, part := sha256.New(), (*changes)(nil)
 	if changed != nil {
@@ -291,14 +291,14 @@ func Sum(from io.Reader, sums io.Writer, before []byte, changed io.Writer) (f Fi
 	return f, err
 }
 
-// changes is the entry of a file in an increment, as it is written: for each changed block its number and its bytes.
+// changes writes the entry of a file in an increment: for each changed block, its number and its bytes.
 type changes struct {
 	w    *bufio.Writer
 	hash hash.Hash
 	size int64
 }
 
-// add adds a block. An error of the writer comes again with its Flush.
+// add adds a block. Flush returns any error of the writer again.
 func (c *changes) add(number uint32, block []byte) {
 	head := binary.BigEndian.AppendUint32(nil, number)
 	for _, b := range [][]byte{head, block} {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Manifest says what is in a backup, and of which moment.
+// Manifest lists the content of a backup, and its moment.
 type Manifest struct {
 	Format    int       `json:"format"`
 	Made      time.Time `json:"made"`            // the moment of the backup
@@ -143,7 +143,7 @@ func (m *Manifest) Size() (int64, error) {
 	return total, err
 }
 
-// HeadSize is the length of what stands before the files: all that a server has to know of a backup to make an increment of it.
+// HeadSize is the length of the part before the files, which is all that a server needs to make an increment of the backup.
 func (m *Manifest) HeadSize() (int64, error) {
 	text, err := m.text()
 	return block + padded(int64(len(text))) + block + padded(m.blocksSize()), err

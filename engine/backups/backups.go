@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine/archive"
 )
 
-// Options say where backups go, and how often. All but Registerer are needed.
+// Options say where backups go, and how often they are made. All but Registerer are required.
 type Options struct {
 	Dir        string        // the folder, made when it is missing
 	Every      time.Duration // from the end of one to the next; a failed one is tried again after at most retryAfter
@@ -75,7 +75,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// wait is how long it is until the next backup. One that was made in the future, as the clock was set back since, is as one of now.
+// wait is how long it is until the next backup. A backup with a time in the future, because the clock was set back since, counts as made
+// now.
 func (k *Keeper) wait() time.Duration {
 	return min(max(k.last.Add(k.o.Every).Sub(k.o.Now()), 0), k.o.Every)
 }
@@ -101,7 +102,7 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 	return k.wait()
 }
 
-// make makes one backup, whose checksums are compared while it is written.
+// make makes one backup, and compares its checksums while it writes.
 func (k *Keeper) make(ctx context.Context, at time.Time) (name string, size int64, err error) {
 	b, err := k.o.Make(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ type made struct {
 	made time.Time
 }
 
-// list lists the backups that are in the folder, the oldest first, and removes what is not whole. Other files are left alone.
+// list lists the backups in the folder, the oldest first, and removes those that are not whole. It leaves other files alone.
 func (k *Keeper) list() (all []made, err error) {
 	entries, err := os.ReadDir(k.o.Dir)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package blobs has the interface of what keeps bytes that are too large for a batch of the journal: immutable, under keys, durable before
-// an op names them. An op is valid only together with the bytes that it names. A blob that no op names is garbage.
+// Package blobs has the interface for bytes that are too large for a batch of the journal. They are immutable, have keys, and are durable
+// before an op names them. An op is valid only together with the bytes that it names. A blob that no op names is garbage.
 package blobs
 
 import (
@@ -32,19 +32,19 @@ var ErrExists = errors.New("there is another blob under this key")
 // ErrDamaged says that a blob is not what was put there.
 var ErrDamaged = errors.New("the blob is damaged")
 
-// Blobs keeps bytes under keys. All methods may be called from several goroutines at once. After a call with an error, also one of an
-// ended context, a Put or a Delete may have happened or not, but never in part. An error in which journal.ErrFull is says that there is
-// no room and that nothing was put; journal.ErrSync, that the disk has lost what it acknowledged.
+// Blobs keeps bytes under keys. All methods may be called from several goroutines at once. After a call with an error, also one of an ended
+// context, a Put or a Delete may have happened or not, but never in part. An error that wraps journal.ErrFull says that there is no room
+// and that nothing was put; journal.ErrSync, that the disk has lost acknowledged data.
 type Blobs interface {
-	// Put stores b, at most MaxBytes, which is the caller's again when it returns. Then it is durable. The same bytes once more are no
-	// error; other ones under a key that there is are ErrExists.
+	// Put stores b, at most MaxBytes, durably. When it returns, b is the caller's again. The same bytes once more are no error; other bytes
+	// under the same key are ErrExists.
 	Put(ctx context.Context, key string, b []byte) error
-	// Get reads up to n bytes from off on; below 0, all from there on. ErrMissing: there is no such blob. ErrDamaged: it is not what was
-	// put there. The error comes before the first byte, so what is read is whole.
+	// Get reads up to n bytes from off on, or all of them if n is below 0. ErrMissing: there is no such blob. ErrDamaged: it is not as it
+	// was put. The error comes before the first byte, so all bytes that are read are right.
 	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error)
 	// List lists blobs whose keys begin with prefix and are behind `after`, in the order of their keys, at most `most` and MaxList.
 	List(ctx context.Context, prefix, after string, most int) ([]Blob, error)
-	// Delete removes a blob, durably. That there is none is no error.
+	// Delete removes a blob, durably. A missing one is no error.
 	Delete(ctx context.Context, key string) error
 }
 
@@ -54,8 +54,8 @@ type Blob struct {
 	Bytes int64
 }
 
-// Key names a part of what a submission brings: SHARD/EPOCH/SEQ/PART, of fixed width, so that the order of texts is that of numbers. The
-// epoch is in it because two owners of a shard may give the same number to two submissions.
+// Key names a part of the contents of a submission: SHARD/EPOCH/SEQ/PART, of fixed width, so that texts sort like the numbers. The epoch is
+// in it because two owners of a shard may give the same number to two submissions.
 func Key(shard queue.ShardID, epoch, seq uint32, part int) string {
 	return fmt.Sprintf("%s%010d/%010d/%03d", Prefix(shard), epoch, seq, part)
 }
@@ -63,7 +63,7 @@ func Key(shard queue.ShardID, epoch, seq uint32, part int) string {
 // Prefix is what the keys of a shard begin with.
 func Prefix(shard queue.ShardID) string { return fmt.Sprintf("%04d/", shard) }
 
-// ParseKey takes a key apart that Key has made. is: it has.
+// ParseKey takes a key apart. is: Key has made it.
 func ParseKey(key string) (epoch, seq uint32, part int, is bool) {
 	fields := strings.Split(key, "/")
 	if len(fields) != 4 {
@@ -95,7 +95,7 @@ func Check(key string, n int) error {
 // foreign says that a character is in no key.
 func foreign(c rune) bool { return !strings.ContainsRune("0123456789abcdefghijklmnopqrstuvwxyz-_/", c) }
 
-// Section is what a Get gives of a blob.
+// Section is the part of a blob that a Get returns.
 func Section(b []byte, off, n int64) ([]byte, error) {
 	if off < 0 {
 		return nil, fmt.Errorf("a blob has no byte %d", off)

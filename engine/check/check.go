@@ -1,5 +1,5 @@
-// Package check looks into data directories that no server uses, and into backups. It changes nothing there. For damage it opens a copy as
-// a server would, reads everything, and compares every checksum and every counter; of a journal it shows the operations.
+// Package check looks into data directories that no server uses, and into backups. It changes nothing there. To find damage, it opens a
+// copy as a server would, reads everything, and compares every checksum and every counter. It can also show the operations of a journal.
 //
 //quern:tests processes
 package check
@@ -43,7 +43,7 @@ func Dir(ctx context.Context, dir string, o Options) (*Report, error) {
 	})
 }
 
-// Backup checks a backup with its increments. One that is cut off, or whose checksums do not match, is an error.
+// Backup checks a backup with its increments. It returns an error if one is cut off, or if checksums do not match.
 func Backup(ctx context.Context, o Options, from ...io.Reader) (*Report, error) {
 	return o.run(ctx, "", func(to string) error {
 		_, err := engine.Restore(ctx, to, from...)
@@ -84,7 +84,7 @@ type checking struct {
 	report *Report
 }
 
-// found takes something that is wrong. Paths of the copy are told as those of the directory.
+// found adds a finding, with paths of the copy as paths of the directory.
 func (c *checking) found(f Finding) {
 	f.Detail = strings.ReplaceAll(f.Detail, c.dir+string(filepath.Separator), c.shown)
 	c.report.add(f)
@@ -103,7 +103,7 @@ func (c *checking) doing(what string) {
 	}
 }
 
-// queues opens the directory as a server would, and reads what is in its queues.
+// queues opens the directory as a server would, and reads all data of its queues.
 func (c *checking) queues(ctx context.Context) (err error) {
 	e, err := engine.Open(ctx, engine.Options{Dir: c.dir, Now: c.o.Now, Seed: rand.Uint64, BallastBytes: -1, RecountEvery: -1})
 	if err != nil {

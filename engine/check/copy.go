@@ -20,7 +20,7 @@ var dataNames = regexp.MustCompile(`^(restoring|quern\.db(-wal|-shm)?|shards/[0-
 
 const catalogueName = "quern.db"
 
-// dataFiles lists them, as paths below the directory.
+// dataFiles lists those files, as paths below the directory.
 func dataFiles(dir string) (names []string, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && dataNames.MatchString(path) {
@@ -31,8 +31,8 @@ func dataFiles(dir string) (names []string, err error) {
 	return names, err
 }
 
-// inCopy has `read` look at what `take` copied into a folder, which is removed then. No server has the directory meanwhile that `take`
-// copies from it.
+// inCopy has `take` copy files into a folder, and `read` look at them. Then it removes the folder. While `take` copies, no server can have
+// the directory.
 func (o *Options) inCopy(dir string, take, read func(work string) error) (err error) {
 	release, err := engine.HoldDir(dir)
 	if err != nil {
@@ -57,8 +57,8 @@ func (o *Options) CopyCatalogue(ctx context.Context, from, to string) error {
 	return o.copy(ctx, from, to, catalogueName)
 }
 
-// copy copies the files of a directory whose names begin so. A file system that can share blocks between files does, so that it takes no
-// time and no room there.
+// copy copies the files of a directory whose names begin with `begin`. On a file system that can share blocks between files, the copy takes
+// no time and no room.
 func (o *Options) copy(ctx context.Context, from, to, begin string) error {
 	names, err := dataFiles(from)
 	if err != nil {

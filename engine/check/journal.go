@@ -31,8 +31,8 @@ type JournalOptions struct {
 	After      uint64 // only those behind this position
 }
 
-// Journal goes through what the journal of a queue has. A batch that is damaged is told, and those behind it are read. The directory is
-// only read, and the queue may be one that a server cannot open.
+// Journal goes through the operations in the journal of a queue. fn also gets damaged batches, and those behind them are read. The
+// directory is only read, and the queue may be one that a server cannot open.
 func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) error) error {
 	var shard string
 	var ids map[uint32]queue.SubmissionID
@@ -54,7 +54,7 @@ func Journal(ctx context.Context, dir string, o JournalOptions, fn func(Op) erro
 	})
 }
 
-// shardOf is the folder of a queue, as the catalogue has it. One of several shards has to be named: the first is in the
+// shardOf is the folder of a queue, as the catalogue has it. A shard of several has to be named by its number: the first is in the
 // catalogue under the name of the queue.
 func shardOf(ctx context.Context, o *Options, dir, work, name string) (folder string, err error) {
 	if err := o.copy(ctx, dir, work, catalogueName); err != nil {
@@ -80,8 +80,8 @@ func shardOf(ctx context.Context, o *Options, dir, work, name string) (folder st
 	return folder, err
 }
 
-// Ops are the operations of a batch, with the submissions that they are about as far as their ids are known by their numbers; those that
-// the batch inserts are added. Of a batch that cannot be read there is one more, which is called damaged. The error is one of fn.
+// Ops calls fn for the operations of a batch, with their submissions. ids has the known ids by number, and Ops adds those that the batch
+// inserts. A batch that cannot be read ends with an operation that is called damaged. The error is one of fn.
 func Ops(b *sqlitelog.Batch, ids map[uint32]queue.SubmissionID, fn func(Op) error) error {
 	r := reading{position: uint64(b.Position), ids: ids, fn: fn}
 	why := b.Damage
@@ -95,7 +95,7 @@ func Ops(b *sqlitelog.Batch, ids map[uint32]queue.SubmissionID, fn func(Op) erro
 	return fn(Op{Position: r.position, At: r.at, Op: OpDamaged, Fields: map[string]any{"detail": why}})
 }
 
-// OpDamaged is the operation that stands for what of a batch cannot be read.
+// OpDamaged is the operation that stands for the part of a batch that cannot be read.
 const OpDamaged = "damaged"
 
 // reading goes through a batch.

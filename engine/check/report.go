@@ -16,7 +16,7 @@ const Version = 1
 // maxFindings is how many faults are listed; the others are counted.
 const maxFindings = 10_000
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
 	Version  int       `json:"version"`
 	Data     string    `json:"data,omitempty"` // the directory; "": a backup was checked

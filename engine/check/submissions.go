@@ -21,7 +21,7 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Item is something that a queue keeps of a submission.
+// Item is a submission, a chunk, or a damage.
 type Item struct {
 	Kind       string         `json:"kind"` // submission, chunk, or damaged: something that cannot be read
 	Submission string         `json:"submission,omitempty"`
@@ -66,7 +66,7 @@ func Submissions(ctx context.Context, dir string, o SubmissionOptions, fn func(I
 	}, func(string) error { return o.list(ctx, shard, opened, rows, fn) })
 }
 
-// list goes through the submissions of one copy of the queue: the one that a start of the server may take up, or the other one.
+// list goes through the submissions of one copy of the queue: the opened one if a start of the server would succeed, or else the other one.
 func (o *SubmissionOptions) list(ctx context.Context, shard, opened, rows string, fn func(Item) error) error {
 	if !o.Rows {
 		if reason := o.takeUp(ctx, opened); reason == "" {
@@ -81,7 +81,7 @@ func (o *SubmissionOptions) list(ctx context.Context, shard, opened, rows string
 	return store.Submissions(ctx, filepath.Join(rows, shard, "store.db"), l.see)
 }
 
-// takeUp has the store of the queue, in a copy, take up what is in its journal. Other queues need not be in it. It says why that cannot be.
+// takeUp has the store of the queue, in a copy, take up its journal. The copy need not have other queues. It returns why that failed.
 func (o *SubmissionOptions) takeUp(ctx context.Context, dir string) (reason string) {
 	e, err := engine.Open(ctx, engine.Options{Dir: dir, Now: o.Now, Seed: rand.Uint64, BallastBytes: -1, RecountEvery: -1})
 	if err != nil {
@@ -257,7 +257,7 @@ func addFields(out map[string]any, v reflect.Value) {
 	}
 }
 
-// shown is a value as JSON has it. Of bytes it is their number: contents and outputs do not belong on a screen.
+// shown is a value as JSON has it. For bytes it is their number: contents and outputs do not belong on a screen.
 func shown(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case queue.Time:

@@ -37,12 +37,12 @@ type Ended struct {
 	Reopened bool // in a checkpoint: the history has an older end of it, and is to forget that
 }
 
-// EndPlace is where the end stands among all ends.
+// EndPlace is the place of the end among all ends.
 func (e *Ended) EndPlace() queue.EndPlace {
 	return queue.EndPlace{Position: uint64(e.Position), Seq: e.Seq}
 }
 
-// Own is the submission with bytes of its own: the page that they lie in is not kept in memory for it.
+// Own is the submission with a copy of its bytes, so that the page that they lie in does not stay in memory.
 func (e *Ended) Own() Ended {
 	c := *e
 	c.Spec, c.Final = append([]byte{}, e.Spec...), append([]byte{}, e.Final...)

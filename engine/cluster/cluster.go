@@ -1,6 +1,6 @@
-// Package cluster has the interfaces of what several servers share: the journals of all queues, blobs, and leases. A server of a cluster
-// is a node. It keeps nothing of its own that the others could not make again. The implementations live in folders below; clustertest has
-// the conformance suite that every one of them passes.
+// Package cluster has the interfaces of the things that several servers share: the journals of all queues, blobs, and leases. A server of a
+// cluster is a node. It keeps nothing of its own that the others could not make again. The implementations are in folders below. All of
+// them pass the conformance suite in clustertest.
 package cluster
 
 import (
@@ -28,11 +28,11 @@ const (
 	MaxNodes = 64
 )
 
-// Backend is what the nodes of a cluster share. Its methods may be called from several goroutines at once. The one who opened it closes
-// it, after its journals.
+// Backend has the things that the nodes of a cluster share. Its methods may be called from several goroutines at once. The caller that
+// opened it closes it, after its journals.
 type Backend interface {
-	// MakeJournal makes a journal that begins behind a position, 0 for a new one. A journal that is there already stays as it is. CheckName
-	// says which names there are.
+	// MakeJournal makes a journal that begins behind a position, 0 for a new one. A journal that exists already stays as it is. CheckName
+	// says which names are allowed.
 	MakeJournal(ctx context.Context, name string, after journal.Position) error
 
 	// Journal opens a handle of a journal; ErrNoJournal: there is none. Any number of handles may be open, on all nodes: the journal lets
@@ -40,13 +40,13 @@ type Backend interface {
 	Journal(ctx context.Context, name string) (journal.Journal, error)
 
 	// DeleteJournal deletes a journal with all its batches. Handles that are open on any node get journal.ErrConflict from then on, also
-	// when a journal of the same name is made again. That there is none is no error. When the end of the journal is known, still is asked
-	// whether the caller is its owner. Unless it says so, and no one appends behind that end, nothing is deleted, and it is
-	// journal.ErrConflict. nil: it is deleted, also while a node appends to it.
+	// when a journal of the same name is made again. A missing journal is no error. When the end of the journal is known, DeleteJournal
+	// asks still whether the caller is its owner. If it is not, or if someone appends behind that end, nothing is deleted, and the error is
+	// journal.ErrConflict. With a nil still, the journal is deleted, even while a node appends to it.
 	DeleteJournal(ctx context.Context, name string, still func() bool) error
 
-	// Journals are the ends of all journals as of one moment. If it has a batch, it has all that were acknowledged before that one was
-	// appended.
+	// Journals are the ends of all journals as of one moment. If they include a batch, they include all batches that were acknowledged
+	// before that one was appended.
 	Journals(ctx context.Context) (map[string]journal.Position, error)
 
 	// Blobs are the blobs of all nodes: every node can read a blob that another node put.
@@ -56,7 +56,7 @@ type Backend interface {
 	Leases() Leases
 
 	// Promise says what the acknowledgement of an append and of a Put means, as the backend is set up at this moment. ErrPromise says that
-	// it is set up so that acknowledged work may be lost, with all that is to be changed. Any other error: it could not be asked.
+	// acknowledged work may be lost with this setup, and lists everything to change. Any other error: it could not be asked.
 	Promise(ctx context.Context) (Promise, error)
 }
 
@@ -72,8 +72,8 @@ type Leases interface {
 	// that of another machine.
 	Nodes(ctx context.Context) ([]Node, error)
 
-	// SetOwner says that a node has claimed a shard with this epoch. Owners only go upward: ErrNewerOwner says that an owner with a newer
-	// epoch is known, or another one with the same, and that nothing has changed. The same once more is no error.
+	// SetOwner says that a node has claimed a shard with this epoch. Epochs only rise: ErrNewerOwner says that an owner with a newer epoch
+	// is known, or another one with the same, and that nothing has changed. The same owner once more is no error.
 	SetOwner(ctx context.Context, shard queue.ShardID, epoch uint32, node string) error
 
 	// Owners are the last known owners of all shards that ever had one. An owner may have died, or have been overtaken meanwhile.
@@ -86,7 +86,7 @@ type Node struct {
 	URL     string // where clients and other nodes reach it: http or https, without a path
 	Counter uint64 // one more with each beat; the upper half is another one after a restart
 	Leaving bool   // it is about to stop and hands over what it serves: it is to be given nothing new
-	Note    string // more that it tells the other nodes, in a form that is theirs; UTF-8 without a zero byte, at most MaxNote bytes
+	Note    string // more for the other nodes, in a form that they know; UTF-8 without a zero byte, at most MaxNote bytes
 }
 
 // Owner is the node that has claimed a shard, and the epoch of its claim.
@@ -97,11 +97,11 @@ type Owner struct {
 
 // Promise is what an acknowledgement means.
 type Promise struct {
-	Engine   string // what keeps the journals, and its version
+	Engine   string // the database that keeps the journals, and its version
 	Standbys int    // how many machines besides the primary have a batch on their disks before it is acknowledged
 }
 
-// String says it in a sentence, for the log of a start.
+// String is the promise as a sentence, for the log of a start.
 func (p Promise) String() string {
 	where := "on the disk of " + p.Engine
 	switch {

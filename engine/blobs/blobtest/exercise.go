@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/blobs"
 )
 
-// Medium is what keeps the blobs of an implementation, each set in a dir.
+// Medium is an implementation under test. It keeps each set of blobs in a dir.
 type Medium struct {
 	// Open makes a set of blobs: an empty one the first time, the same one after a close.
 	Open func(t *testing.T, dir string) (of blobs.Blobs, close func() error)
@@ -118,7 +118,7 @@ func (s *subject) wantList(prefix, after string, most int, want ...blobs.Blob) {
 	}
 }
 
-// contents are of all sizes, and of all that an implementation may take for something of its own.
+// contents have all sizes, and look like all things that an implementation may take for its own.
 func contents(t *testing.T) [][]byte {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

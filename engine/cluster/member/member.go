@@ -18,13 +18,13 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// TTL is how long a node has to be silent before another one may claim its shards. The silence is measured on the clock of the other one,
-// and a clock may run up to a tenth slower or faster than that of another machine: an owner stops answering before.
+// TTL is how long a node has to be silent before another one may claim its shards. The silence is measured on the clock of the other node.
+// A clock may run up to a tenth slower or faster than that of another machine, so an owner stops answering earlier.
 const (
 	TTL  = 5 * time.Second
 	Beat = time.Second
-	// Patience is how long an owner waits for one write. A database that is busy is not away: giving a write up has the
-	// queue read again, which makes it busier. It is looked at once a second, and still ends before a lease without beats.
+	// Patience is how long an owner waits for one write. A busy database is not gone, and giving up a write would make it busier, because
+	// the queue would be read again. Patience still ends before a lease without beats; that is looked at once a second.
 	Patience = 3 * time.Second
 	own      = TTL * 9 / 10 // how long a beat lets an owner act, from its start
 	retry    = 100 * time.Millisecond
@@ -34,7 +34,7 @@ const (
 // there are fewer queues than numbers.
 const Coordinator = queue.ShardID(queue.MaxShards - 1)
 
-// Options are what a member is made of.
+// Options are the options of a member.
 type Options struct {
 	Leases cluster.Leases
 	Name   string               // of this node
@@ -44,18 +44,18 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Note is what nodes tell each other with their beats.
+// Note is the message of a node to the others, which its beats carry.
 type Note struct {
 	Since  time.Time                `json:"since"`
 	Load   float64                  `json:"load,omitempty"`   // of all shards that it owns
 	Offers map[queue.ShardID]string `json:"offers,omitempty"` // shards that it hands over, each to the node that it names
 	Wants  []queue.ShardID          `json:"wants,omitempty"`  // shards that it was offered and is ready to claim
-	// Left has the claims that a node gives up with its last word, by shard: it serves nothing any more. That word may come late, when the
-	// node was started again and has claimed a shard with a newer epoch.
+	// Left has the claims that a node gives up with its last word, by shard, when it serves nothing any more. The last word may arrive
+	// after the node was started again and has claimed a shard with a newer epoch.
 	Left map[queue.ShardID]uint32 `json:"left,omitempty"`
 	Done bool                     `json:"done,omitempty"` // it has said its last word
-	// Counts are numbers of shards that it serves, for the others to know when it does not any more. They change all the time, so they
-	// hasten no beat.
+	// Counts are numbers of the shards that it serves, which the others use when it no longer serves them. They change all the time, so
+	// they hasten no beat.
 	Counts map[queue.ShardID][]uint64 `json:"counts,omitempty"`
 }
 
