@@ -255,7 +255,7 @@ const (
 func blocksOf(size int64) int64 { return (size + BlockSize - 1) / BlockSize }
 
 // Sum reads a file and describes it: its size and checksum. It writes the checksums of its blocks to sums. To changed, if it is not nil, it
-// writes the blocks whose checksums `before`, of an earlier state, does not have.
+// writes the blocks that differ from `before`, the checksums of an earlier state.
 func Sum(from io.Reader, sums io.Writer, before []byte, changed io.Writer) (f File, err error) {
 	whole, part := sha256.New(), (*changes)(nil)
 	if changed != nil {

@@ -1,5 +1,5 @@
-// Package coding writes values as bytes and reads them back, by one list of fields for both ways. Ops of the journal,
-// rows of the store and what nodes of a cluster ask each other are written so. It does no I/O.
+// Package coding writes values as bytes and reads them back, by one list of fields for both ways. It encodes ops of the journal, rows of
+// the store, and errands between nodes of a cluster. It does no I/O.
 package coding
 
 import (
@@ -7,21 +7,20 @@ import (
 	"math"
 )
 
-// Coder goes through the fields of a value in the order in which they are written. A type lists its
-// fields once, in one function. Writing, the coder appends what they hold, and changes none of them.
-// Reading, it puts into them what it finds. So what is written and what is read cannot differ.
+// Coder goes through the fields of a value in the order in which they are written. A type lists its fields once, in one function. To write,
+// the coder appends the values of the fields, and changes none of them. To read, it sets the fields. So writing and reading cannot differ.
 //
 //	x.fields(c):    Unsigned(c, &x.Seq)   c.Text(&x.Reason)   ...
 //
 //	writing: x ─► bytes appended to c.B           reading: front of c.B ─► x
 //	                                              damaged: bad, and all that follows reads as zero
 //
-// A field list needs no error handling: damage is noted once and told by Whole, at the end. A
-// reader must never act on an op before that.
+// A field list needs no error handling: damage is noted once, and Whole reports it at the end. A reader must never act on an op before
+// that.
 type Coder struct {
-	B       []byte // what is written so far, or what is still to be read
+	B       []byte // the bytes that are written so far, or still to be read
 	Reading bool
-	Bad     bool // what was read is damaged: from there on everything reads as zero
+	Bad     bool // the input is damaged: from there on everything reads as zero
 }
 
 // Fail records that the input is damaged.
@@ -83,7 +82,7 @@ func Unsigned[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *Coder, n *T) {
 	}
 }
 
-// AtMost is one of at most so much.
+// AtMost is an Unsigned that is at most so much.
 func AtMost[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *Coder, n *T, most T) {
 	if v := c.Number(uint64(*n), uint64(most)); c.Reading {
 		*n = T(v)
@@ -100,7 +99,7 @@ func Signed[T ~int64](c *Coder, n *T) {
 // Zigzag has the sign of a number in its last bit, so that numbers near zero are small.
 func Zigzag(n int64) uint64 { return uint64(n<<1) ^ uint64(n>>63) }
 
-// Zagzig is the way back from Zigzag.
+// Zagzig is the inverse of Zigzag.
 func Zagzig(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
 
 // Octet is a number in one byte, of at most so much.
@@ -185,6 +184,5 @@ func Many[L ~[]T, T any](c *Coder, list *L, most uint64, fields func(*T)) {
 	}
 }
 
-// manyAtOnce bounds the room that is made for a list before its entries were read, as what
-// says how many there are may be damaged.
+// manyAtOnce bounds the room that is made for a list before its entries are read, because their number may be damaged.
 const manyAtOnce = 256

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Of tells how long chunks of the queue took lately or, with an entry, those of the submissions with this value. A value that is not kept
-// is from now on, and its Since is now.
+// Of returns how long chunks of the queue took lately or, with an entry, those of the submissions with this value. A value that is not kept
+// yet is kept from now on, and its Since is now.
 func (k *Kept) Of(entry *queue.MetaEntry, now queue.Time) (out api.Durations) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +60,7 @@ func joined(parts ...*counts) (out api.DurationCounts) {
 	return out
 }
 
-// quantile is about the duration that a share of all stayed below: the middle of its bucket, at most a tenth off.
+// quantile is the duration that a share of all chunks stayed below, as the middle of its bucket: at most a tenth off.
 func (c *counts) quantile(share float64) int64 {
 	left := uint64(math.Ceil(float64(c.n) * share))
 	for i, n := range c.of {
@@ -77,15 +77,15 @@ func (c *counts) quantile(share float64) int64 {
 }
 
 const (
-	// So many chunks at most are measured in a period; beyond that the share is halved.
+	// The most chunks that are measured in a period; beyond it the share is halved.
 	mostMeasured = 1000
 	sharePeriod  = 100 * time.Millisecond
 
 	leastShare = 1 << 16 // of this many chunks one at least is measured
 )
 
-// share decides which chunks are measured: all while they are few, and a random share of many. Each chunk that is measured counts for
-// itself and for those before it that were passed over, so that all counts together are right. The distances are drawn at random: with a
+// share decides which chunks are measured: all while they are few, and a random share of many. A measured chunk counts for itself and for
+// those before it that were passed over, so that the sum of the counts is right. The distances between measured chunks are random: with a
 // fixed one, values that take turns would never be measured, or always.
 type share struct {
 	left    atomic.Int64 // chunks until the next one is measured
@@ -101,7 +101,7 @@ type share struct {
 	_ [64]byte // shares of different kinds change on different processors
 }
 
-// passes says that n chunks are passed over, of which the slowest took so long. It takes no lock.
+// passes says whether n chunks are passed over, and notes the time of the slowest. It takes no lock.
 func (s *share) passes(n int64, slowest time.Duration) bool {
 	for longest := s.longest.Load(); int64(slowest) > longest; longest = s.longest.Load() {
 		if s.longest.CompareAndSwap(longest, int64(slowest)) {
@@ -114,7 +114,7 @@ func (s *share) passes(n int64, slowest time.Duration) bool {
 	return s.left.Add(-n) > 0
 }
 
-// measured is for how many chunks one counts that is not passed over. It draws the distance to the next.
+// measured is how many chunks a measured one counts for. It draws the distance to the next.
 func (s *share) measured(now queue.Time) uint64 {
 	if s.left.Load() > 0 {
 		return 1 // another one that came at the same moment has drawn already
@@ -129,7 +129,7 @@ func (s *share) measured(now queue.Time) uint64 {
 	return uint64(counts)
 }
 
-// adapt halves the share of those that are measured when they are too many, and doubles it when they are few.
+// adapt halves the share of measured chunks when they are too many, and doubles it when they are few.
 func (s *share) adapt(now queue.Time) {
 	s.every = max(s.every, 1)
 	if age := now.Sub(s.begun); age < 0 || age >= sharePeriod {

@@ -1,4 +1,4 @@
-// Package durations keeps how long chunks of a queue waited and ran lately: of all, and of the values of meta that were at work last.
+// Package durations keeps how long chunks of a queue waited and ran lately, for all of them and for the meta values that were at work last.
 // Pure.
 //
 //	Wait, Run ─► the queue's pair ─┬─ now     since a moment at most Window ago
@@ -7,9 +7,9 @@
 // Answers join both halves, so they are of the last 30 to 60 minutes. A value has a pair of its own while it is among the
 // MostValues that are kept: a pair takes 2.4 KB at most, so a queue keeps 600 KB at most, whatever its values are.
 //
-// Chunks of a submission that took equally long are measured together. Up to about 10,000 such groups a second are
-// all measured. Of more a random share is, and each counts for those that were passed over. So a busy queue pays some
-// nanoseconds for a chunk, and its percentiles are still those of thousands.
+// Chunks of a submission that took equally long are measured together. Up to about 10,000 such groups a second, all are measured. Beyond
+// that a random share is, and each one counts for those that were passed over. So a busy queue pays some nanoseconds for a chunk, and its
+// percentiles still come from thousands of chunks.
 package durations
 
 import (
@@ -28,8 +28,8 @@ const (
 	// MostValues is how many values of a queue are kept, of all keys together.
 	MostValues = 256
 
-	// scanEvery is how often at most one value is forgotten for another. It bounds what a queue costs whose every submission has a
-	// value of its own.
+	// scanEvery is the shortest time between two replacements of a value by another. It bounds the cost of a queue in which every
+	// submission has another value.
 	scanEvery = time.Second
 
 	perPower = 4  // buckets to each power of two: each is 19 % wide
@@ -37,12 +37,12 @@ const (
 	slots    = 1 + perPower*powers
 )
 
-// Kept is what is kept of a queue. All methods are safe for concurrent use. nil keeps nothing.
+// Kept has the durations of a queue. All methods are safe for concurrent use. nil keeps nothing.
 type Kept struct {
 	shares [2]share // by kind
 
 	mu     sync.Mutex
-	since  queue.Time // when the half began that is now; 0: nothing was measured yet
+	since  queue.Time // when the present half began; 0: nothing was measured yet
 	before queue.Time // the same of the one before it; 0: there is none
 	all    pair
 	values map[queue.MetaEntry]*pair
@@ -52,7 +52,7 @@ type Kept struct {
 	found []*pair    // its pairs
 }
 
-// pair are both halves of what is measured.
+// pair has the measurements of both halves.
 type pair struct {
 	now, before half
 	since       queue.Time // from when on it is measured
@@ -80,8 +80,8 @@ func (k *Kept) Wait(meta queue.Meta, took time.Duration, n uint64, now queue.Tim
 	k.note(meta, wait, took, n, now)
 }
 
-// Passes spares a busy queue the calls of Wait for this many submissions of an answer, whose slowest chunk waited this long. When it is
-// false, Wait is to be called for each of them.
+// Passes spares a busy queue the calls of Wait for this many submissions of an answer, whose slowest chunk waited this long. If it returns
+// false, the caller calls Wait for each of them.
 func (k *Kept) Passes(submissions int, slowest time.Duration) bool {
 	return k == nil || k.shares[wait].passes(int64(submissions), slowest)
 }
@@ -136,7 +136,7 @@ func (h *half) count(kind, slot int, took time.Duration, n uint64) {
 	c.longest = max(c.longest, took)
 }
 
-// turn begins a new half when the one that is now is over, and forgets values of which neither half has anything.
+// turn begins a new half when the present one is over, and forgets values that neither half has.
 func (k *Kept) turn(now queue.Time) {
 	switch age := now.Sub(k.since); {
 	case k.since == 0:
@@ -160,7 +160,7 @@ func (k *Kept) turn(now queue.Time) {
 	k.since, k.last = now, nil
 }
 
-// slowest notes what took longest of all chunks of this half, measured or passed over, and forgets it.
+// slowest records the longest time of all chunks of this half, measured or passed over, and resets it.
 func (k *Kept) slowest() {
 	for kind := range k.shares {
 		took := time.Duration(k.shares[kind].longest.Swap(0))

@@ -2,9 +2,8 @@ package fair
 
 import "math/bits"
 
-// clock is a virtual time that belongs to a set of tenants: whole + part/weight units of cost per thousandth of weight, where
-// weight is the sum of theirs. Their lags are measured of it. It is normal (0 <= part < weight) between calls; of an
-// empty set part is 0.
+// clock is a virtual time that belongs to a set of tenants: whole + part/weight units of cost per thousandth of weight, where weight is the
+// sum of theirs. Their lags are measured from it. Between calls it is normal (0 <= part < weight). Of an empty set, part is 0.
 type clock struct {
 	whole  int64
 	part   int64
@@ -46,7 +45,7 @@ func (c *clock) enter(s *slot, lag int64) {
 	c.advance(share)
 }
 
-// exit takes it out again. The clock stays where it is; the lag that it returns is missing from the sum of the others.
+// exit takes a tenant out of the set. The clock stays where it is. The lag that exit returns is missing from the sum of the others.
 func (c *clock) exit(s *slot) (lag int64) {
 	share := c.share(int64(s.weight))
 	lag = share - c.lead(s)
@@ -55,7 +54,7 @@ func (c *clock) exit(s *slot) (lag int64) {
 	return lag
 }
 
-// advance lets the set have been served this much more (or less).
+// advance moves the clock as if the set had been served this much more (or less).
 func (c *clock) advance(cost int64) {
 	c.part += cost
 	switch {

@@ -1,7 +1,7 @@
 package fair
 
-// heap is a list of tenants that owe, least key first; of equal keys, who joined first. A tenant's slot knows where it is, in left.
-// The keys are beside the tenants, so that finding a place touches the slots of few.
+// heap is a list of tenants that owe, the least key first; of equal keys, the one that joined first. A tenant's slot has its place, in
+// left. The keys are beside the tenants, so that a search touches few slots.
 type heap []entry
 
 type entry struct {
@@ -21,7 +21,7 @@ func (l *Ledger) push(h *heap, x entry) {
 	l.rise(*h, len(*h)-1, x)
 }
 
-// fix puts the entry at a place, whose key is to be this one, where it belongs.
+// fix gives the entry at a place this key, and moves it where it belongs.
 func (l *Ledger) fix(h heap, place uint32, key int64) {
 	x := entry{key, h[place].tenant}
 	if at := int(place); at > 0 && l.before(x, h[(at-1)/heapWidth]) {

@@ -5,19 +5,17 @@ import (
 	"slices"
 )
 
-// Ledger is whose turn it is among the tenants of one fair division. The zero Ledger is empty and ready. It has no lock.
+// Ledger decides whose turn it is among the tenants of one fair division. The zero Ledger is empty and ready. It has no lock.
 //
-// Tenants are numbers that the caller gives; memory grows with the largest, by 64 bytes each. Whatever is asked or told of a
-// tenant is allowed at any time, in any state. Everything costs the logarithm of the number of tenants at most, except what
-// says otherwise, and except that tenants which owe and have the same tag are forgotten at once: every Leave may add one such
-// step to a later call.
+// Tenants are numbers that the caller gives; memory grows with the largest, by 64 bytes each. Every call about a tenant is allowed at any
+// time, in any state. A call costs the logarithm of the number of tenants at most, unless its comment says otherwise. One exception:
+// tenants that owe and have the same tag are forgotten at once, so every Leave may add one such step to a later call.
 type Ledger struct {
-	// Unit is what Info and Totals count in, and what a pick is expected to cost unless Expect said otherwise: Second, or
-	// Chunk, which 0 stands for.
+	// Unit is the unit of Info and Totals, and the expected cost of a pick without Expect: Second, or Chunk, which 0 stands for.
 	Unit Cost
 
-	// Prompt lets a tenant that joins be picked as if its deadline were its start: it waits less for its first pick, others
-	// may fall behind by one pick more.
+	// Prompt picks a tenant that joins as if its deadline were its start: it waits less for its first pick, and others may fall behind by
+	// one pick more.
 	Prompt bool
 
 	slots    []slot
@@ -27,7 +25,7 @@ type Ledger struct {
 	owing    heap  // by tag
 	active   int
 	blocked  int
-	passed   float64 // what renumbering took off running.whole
+	passed   float64 // the amount that renumbering took off running.whole
 	sequence uint64  // of joins
 	counts   counts
 	undo     *undo // between Begin and Rollback
@@ -36,27 +34,27 @@ type Ledger struct {
 type counts struct{ charges, refunds, joins, leaves uint64 }
 
 type slot struct {
-	deadline int64  // active: where its next pick should end, whole part
+	deadline int64  // active: the end that its next pick should have, whole part
 	joined   uint64 // in Ledger.sequence
-	tag      int64  // where its next pick starts, whole part; of running's or, blocked, of frozen's numbers
+	tag      int64  // the start of its next pick, whole part; in numbers of running or, if blocked, of frozen
 	least    int64  // active: the least tag in its part of the tree
 	left     node   // active: in the tree; owing: its place in the heap
 	right    node
 	fraction uint32 // of the tag, in units of 1/weight
 	weight   Weight
 	received float64 // chunks' worth
-	expected float32 // what its next pick is likely to cost; 0: Ledger.Unit
+	expected float32 // the likely cost of its next pick; 0: Ledger.Unit
 	state    State
 	prompt   bool // it has not been charged since it joined a prompt ledger
 }
 
-// State is what the ledger holds a tenant for.
+// State is the state of a tenant in the ledger.
 type State uint8
 
 const (
 	Idle    State = iota // it has nothing to offer, and no debt
 	Active               // it competes
-	Owing                // it has nothing to offer, but what it got ahead is not yet made up for
+	Owing                // it has nothing to offer, and is still ahead
 	Blocked              // it has something to offer, but may not; its lag is frozen
 )
 
@@ -64,7 +62,7 @@ func (s State) String() string {
 	return [...]string{"idle", "active", "owing", "blocked"}[s]
 }
 
-// slot is the tenant's, made on first use. It is valid until the next tenant's is asked for.
+// slot is the tenant's slot, made on first use. It is valid until the next call of slot.
 func (l *Ledger) slot(tenant uint32) *slot {
 	if missing := int(tenant) + 1 - len(l.slots); missing > 0 {
 		first := len(l.slots)
@@ -109,7 +107,7 @@ func (l *Ledger) admit(s *slot) {
 	l.running.enter(s, 0)
 }
 
-// release takes an owing or a blocked tenant from where it is, with its lag. It is of the running clock then, but nowhere.
+// release takes an owing or a blocked tenant out of its place, with its lag. Then it belongs to the running clock, but is in no list.
 func (l *Ledger) release(s *slot) {
 	if s.state == Owing {
 		l.remove(&l.owing, s.left)
@@ -177,7 +175,7 @@ func (l *Ledger) drop(tenant uint32) {
 	l.served(lag)
 }
 
-// served lets the tenants that compete have been due this much.
+// served adds this much to the service that is due to the tenants that compete.
 func (l *Ledger) served(cost int64) {
 	if l.running.weight > 0 {
 		l.running.advance(cost)
@@ -255,7 +253,7 @@ func (l *Ledger) Expect(tenant uint32, c Cost) {
 	}
 }
 
-// Forget makes the number a tenant that was never heard of, so that it can be another's. Its debt, if any, is forgiven.
+// Forget makes the number unknown again, so that another tenant can have it. Its debt, if any, is forgiven.
 func (l *Ledger) Forget(tenant uint32) {
 	if int(tenant) >= len(l.slots) {
 		return
@@ -269,7 +267,7 @@ func (l *Ledger) Forget(tenant uint32) {
 	l.slots[tenant] = slot{weight: DefaultWeight}
 }
 
-// Clone is a copy that goes its own way, to look ahead. It copies every slot.
+// Clone is an independent copy, to look ahead. It copies every slot.
 func (l *Ledger) Clone() *Ledger {
 	c := *l
 	c.slots, c.owing, c.undo = slices.Clone(l.slots), slices.Clone(l.owing), nil
@@ -278,7 +276,7 @@ func (l *Ledger) Clone() *Ledger {
 
 func out(whole int64) bool { return whole > 1<<61 || whole < -1<<61 }
 
-// renumber takes what has passed off all numbers, so that they fit. It looks at every slot; one tenant of the least weight
+// renumber subtracts the time that has passed from all numbers, so that they fit. It looks at every slot; one tenant of the least weight
 // comes here after two million chunks, n tenants of weight w after 2·10^9·n·w.
 func (l *Ledger) renumber() {
 	by := l.running.whole
@@ -302,14 +300,14 @@ func (l *Ledger) renumber() {
 	l.running.whole, l.frozen.whole = 0, 0
 }
 
-// undo is a ledger as it was at Begin: all but its slots at once, of those every one that is touched since.
+// undo is a ledger as it was at Begin: everything but the slots, and each slot that was touched since.
 type undo struct {
 	before Ledger
 	slots  map[uint32]slot
 }
 
-// Begin has the ledger remember how it is, to look ahead: Rollback takes everything back that happens from now on. It costs
-// what the owing tenants take, and each tenant that is touched later its slot; the others cost nothing.
+// Begin has the ledger remember its state, to look ahead: Rollback undoes all later changes. It copies the owing tenants at once, and the
+// slot of each other tenant when it is first touched.
 func (l *Ledger) Begin() {
 	u := &undo{before: *l, slots: map[uint32]slot{}}
 	u.before.owing = slices.Clone(l.owing)
@@ -323,15 +321,15 @@ func (u *undo) keep(tenant uint32, s *slot) {
 	}
 }
 
-// keepAll is called before all of them do.
+// keepAll is called before all slots may change.
 func (u *undo) keepAll(slots []slot) {
 	for i := range u.before.slots {
 		u.keep(uint32(i), &slots[i])
 	}
 }
 
-// Rollback makes the ledger what it was at Begin, and returns which tenants may have been something else meanwhile, by number.
-// Tenants that were first heard of since are idle.
+// Rollback restores the state of Begin, and returns the numbers of the tenants that may have changed meanwhile. Tenants that are new since
+// then are idle.
 func (l *Ledger) Rollback() (touched []uint32) {
 	u, slots := l.undo, l.slots
 	*l = u.before

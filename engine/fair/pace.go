@@ -2,7 +2,7 @@ package fair
 
 import "time"
 
-// Pace is for how long chunks are held, on average, in seconds. 0: not known.
+// Pace is how long chunks are held, on average, in seconds. 0: not known.
 type Pace float32
 
 // Learn moves the average by an eighth towards the time that a chunk took, as TCP does with
@@ -15,8 +15,8 @@ func (p *Pace) Learn(seconds float32) {
 	*p += (Pace(seconds) - *p) / 8
 }
 
-// Likely estimates for how long a consumer will hold a chunk of a tenant, in milliseconds, at least 1. If no chunk of
-// the tenant has ended yet, the estimate is the average of all tenants. If none has ended at all, it is a second.
+// Likely estimates how long a consumer will hold a chunk of a tenant, in milliseconds, at least 1. If no chunk of the tenant has ended yet,
+// the estimate is the average of all tenants. If none has ended at all, it is a second.
 func Likely(tenant, all Pace) uint32 {
 	pace := tenant
 	if pace == 0 {

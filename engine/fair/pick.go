@@ -1,8 +1,8 @@
 package fair
 
-// Pick is the tenant whose turn it is, false if none competes. It charges nothing: asked again without a Charge it says the
-// same. The caller charges the tenant before it takes the chunk, because what taking it entails (Leave, Block) is to see the
-// tenant charged; and refunds it if there was nothing to take after all, having said Leave or Block.
+// Pick is the tenant whose turn it is, false if none competes. It charges nothing: without a Charge, the next Pick is the same. The caller
+// charges the tenant before it takes the chunk, because the calls that follow (Leave, Block) must see the charge. If there was nothing to
+// take after all, the caller says Leave or Block, and refunds the tenant.
 func (l *Ledger) Pick() (tenant uint32, ok bool) {
 	if l.root == 0 {
 		return 0, false
@@ -12,22 +12,22 @@ func (l *Ledger) Pick() (tenant uint32, ok bool) {
 	return l.earliest(max(l.running.whole, l.at(l.root).least)), true
 }
 
-// Charge says that the tenant was served, or holds, this much, from 0 to MaxCost. A tenant may be charged any number of times
-// before anything is refunded or corrected. An idle tenant that is charged owes it.
+// Charge says that the tenant was served, or holds, this much, from 0 to MaxCost. A tenant may be charged any number of times before
+// anything is refunded or corrected. An idle tenant that is charged owes the cost.
 func (l *Ledger) Charge(tenant uint32, c Cost) {
 	l.counts.charges++
 	l.charge(tenant, min(max(c, 0), MaxCost))
 	l.reap()
 }
 
-// Refund takes back a charge whose pick came to nothing: the lags are again as if it had not been made. If the chunk is offered
-// again, say Join first: to a tenant that is idle nothing is refunded, as idleness earns nothing.
+// Refund undoes a charge whose pick gave nothing: the lags are as if it had not been made. If the chunk is offered again, say Join first:
+// an idle tenant gets no refund, because idleness earns nothing.
 func (l *Ledger) Refund(tenant uint32, c Cost) {
 	l.counts.refunds++
 	l.charge(tenant, -min(max(c, 0), MaxCost))
 }
 
-// Correct replaces a charge that was an estimate by what it turned out to be.
+// Correct replaces an estimated charge by the actual cost.
 func (l *Ledger) Correct(tenant uint32, estimate, actual Cost) {
 	l.charge(tenant, min(max(actual, 0), MaxCost)-min(max(estimate, 0), MaxCost))
 	l.reap()

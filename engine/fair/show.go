@@ -5,11 +5,11 @@ type Info struct {
 	Tenant   uint32
 	State    State
 	Weight   Weight
-	Share    float64 // what it is entitled to of all that is served now: 0 to 1; 0 unless it is active
+	Share    float64 // its entitlement to the service now: 0 to 1; 0 unless it is active
 	Received float64 // since it was first heard of, less what was refunded
 	Entitled float64 // Received + Lag
 	Lag      float64 // positive: behind, it is owed; negative: ahead
-	Next     float64 // active: about how much is served to all until its next pick is over
+	Next     float64 // active: about how much all tenants are served until its next pick is over
 }
 
 // Totals is how the ledger stands. The counts never fall.
@@ -20,7 +20,7 @@ type Totals struct {
 	Charges, Refunds, Joins, Leaves uint64  // Leaves counts when the tenant is forgotten, not when it starts to owe
 }
 
-// Lag is what the tenant is owed (positive) or ahead (negative), rounded to 2^-40 chunk.
+// Lag is how much the tenant is owed (positive) or ahead (negative), rounded to 2^-40 chunk.
 func (l *Ledger) Lag(tenant uint32) Cost {
 	if int(tenant) >= len(l.slots) {
 		return 0

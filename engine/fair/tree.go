@@ -1,9 +1,9 @@
 package fair
 
-// The tenants that compete are a search tree by deadline, of equal deadlines by who joined first, in which every node knows the
-// least tag below it: so the first deadline among the eligible, whose tags are not after virtual time, is found on one way
-// down, and no pick has to move tenants from not yet eligible to eligible, who tend to become many at once. The tree is a treap: a hash
-// of the number is the rank, so that its shape depends on nothing but who is in it. Nodes are named by number + 1; 0 is none.
+// The tenants that compete are a search tree by deadline, and of equal deadlines by the order of joining. Every node knows the least tag
+// below it. So one way down finds the first deadline among the eligible tenants, whose tags are not after virtual time. No pick has to move
+// tenants that become eligible, which are often many at once. The tree is a treap: a hash of the number is the rank, so that its shape
+// depends only on the tenants in it. Nodes are named by number + 1; 0 is none.
 
 type node = uint32
 
@@ -118,7 +118,7 @@ func (l *Ledger) update(s *slot) {
 	}
 }
 
-// earliest is the first in the tree whose tag is at most limit, which one's must be.
+// earliest is the first in the tree whose tag is at most limit. There must be one.
 func (l *Ledger) earliest(limit int64) (tenant uint32) {
 	n := l.root
 	for {

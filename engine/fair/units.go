@@ -15,7 +15,7 @@ const (
 	// Second is the cost of holding a consumer for one second where consumer time is shared.
 	Second Cost = 1 << 32
 
-	// MaxCost is the most that one call charges or refunds; more is taken for this much. It is 65,536 chunks, or 194 days.
+	// MaxCost is the most that one call charges or refunds; a higher cost counts as this much. It is 65,536 chunks, or 194 days.
 	MaxCost Cost = 1 << 56
 
 	// maxLead is how far from virtual time a tag may be moved, times the weight. Charges and refunds beyond are forgiven.

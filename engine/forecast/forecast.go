@@ -1,6 +1,6 @@
-// Package forecast says when work ends, from counts and from the paces that were seen. Work is split by what it waits for: each value at
-// a limit, what a rule or a time holds, and the rest move at paces of their own, and all of it ends with the latest. It has no clock and
-// does no I/O.
+// Package forecast estimates when work ends, from counts and measured paces. It splits work by its obstacle: each value at a limit, the
+// chunks that a rule or a time holds, and the rest. Each part has its own pace, and the whole ends with its latest part. It has no clock
+// and does no I/O.
 package forecast
 
 import (
@@ -11,7 +11,7 @@ import (
 const (
 	window = 10 * time.Second // the time that one pace is counted over
 	kept   = 60               // windows: ten minutes
-	wide   = 6                // windows that a pace is the mean of: chunks may take longer than one window
+	wide   = 6                // windows that a pace is averaged over: chunks may take longer than one window
 	spread = 1.35             // the slow pace is at least so much below the middle one: the future varies more than the past
 
 	// longest is the end that is reported at most: a later one says nothing.
@@ -35,7 +35,7 @@ type Paces struct {
 	pace          Pace    // of the windows that have ended
 }
 
-// Note adds what was done within some seconds in this many places.
+// Note adds chunks that were done within some seconds in this many places.
 func (p *Paces) Note(done, places, seconds float64) {
 	p.done += done / places
 	p.seconds += seconds
@@ -56,12 +56,12 @@ func (p *Paces) Pace() Pace {
 	return p.pace
 }
 
-// Known says that a pace was seen for as long as one is the mean of.
+// Known says that a pace was measured for long enough.
 func (p *Paces) Known() bool { return p.count >= wide }
 
 func around(middle float64) Pace { return Pace{middle / spread, middle, middle * spread} }
 
-// ended is the pace of the windows that have ended. Without anything done in the newest ones nothing moves.
+// ended is the pace of the windows that have ended. If nothing was done in the newest ones, nothing moves.
 func (p *Paces) ended() Pace {
 	n := min(p.count, kept)
 	most := min(n, wide)

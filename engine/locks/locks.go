@@ -4,7 +4,7 @@ package locks
 
 import "sync"
 
-// Place is where a mutex stands: of several, a goroutine takes the one with the lowest order first. A type with nothing in it is one.
+// Place is the place of a mutex in the order: a goroutine takes the mutex with the lowest order first. An empty type implements it.
 type Place interface {
 	Place() (order int, name string)
 }

@@ -18,7 +18,7 @@ var asserted atomic.Bool
 // Assert has the order checked in this process. It is to be called by an init function of tests.
 func Assert() { asserted.Store(true) }
 
-// taken is what each goroutine holds, by its number, in the order in which it was taken.
+// taken has the locks that each goroutine holds, by its number, in the order in which it took them.
 var taken sync.Map
 
 type holding struct {
@@ -103,7 +103,7 @@ func (m *RWMutex[P]) Unlock() {
 	m.RWMutex.Unlock()
 }
 
-// RLock takes the mutex for reading. Twice is a mistake too: between the two someone may ask for it for writing.
+// RLock takes the mutex for reading. To take it twice is a mistake too: between the two, a writer may begin to wait.
 func (m *RWMutex[P]) RLock() {
 	enter[P](m)
 	m.RWMutex.RLock()

@@ -1,5 +1,5 @@
-// Package measure counts what happens too often for a general histogram: one observation stands for any number of equal ones, takes no lock
-// and allocates nothing. A histogram is shown in the form of Prometheus' native histograms, and in the classic form.
+// Package measure has histograms for events that are too frequent for a general histogram: one observation stands for any number of equal
+// ones, takes no lock and allocates nothing. A histogram is shown in the form of Prometheus' native histograms, and in the classic form.
 package measure
 
 import (
@@ -92,8 +92,7 @@ type Counts struct {
 	First   int       // the bucket with index i ends at 2^(i/2^Schema)
 }
 
-// Counts reads the numbers. While others observe, they may be of several moments that lie close together; Count is that of the
-// native buckets.
+// Counts reads the numbers. While others observe, the numbers may be of slightly different moments. Count is the sum of the native buckets.
 func (h *Histogram) Counts() Counts {
 	c := Counts{
 		Sum: math.Float64frombits(h.sum.Load()), Zeros: h.zeros.Load(), Bounds: h.bounds, Classic: make([]uint64, len(h.bounds)),

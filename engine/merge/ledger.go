@@ -48,8 +48,7 @@ func NewLedger(branch *strategy.Branch) *Ledger {
 	return x
 }
 
-// Hear learns what is new of the tenants in one shard. With fresh that is all there is, and what the shard reported before
-// counts no more.
+// Hear takes in news of the tenants in one shard. With fresh, the news are complete, and replace earlier reports of the shard.
 func (x *Ledger) Hear(news []backlog.TenantNews, shard int, fresh bool) {
 	bit := uint32(1) << (shard - 1)
 	if fresh {
@@ -100,7 +99,7 @@ func (x *Ledger) note(news *backlog.TenantNews, bit uint32) {
 	x.agree(number)
 }
 
-// agree has the ledger agree with how a tenant stands in all shards.
+// agree makes the ledger agree with the state of a tenant in all shards.
 func (x *Ledger) agree(number uint32) {
 	switch t := &x.tenants[number]; {
 	case !t.known:
@@ -113,7 +112,7 @@ func (x *Ledger) agree(number uint32) {
 	}
 }
 
-// sweepFrom is how many tenants there are at least before it looks for those that are gone.
+// sweepFrom is the number of tenants from which on the ledger looks for those that are gone.
 const sweepFrom = 1024
 
 // add gives a tenant a number.
@@ -146,7 +145,8 @@ func (x *Ledger) sweep() {
 	x.sweepAt = max(sweepFrom, 2*len(x.numbers))
 }
 
-// TenantTurn is a tenant's turn. It is charged before its chunk is taken, as what taking entails is to see it charged.
+// TenantTurn is a tenant's turn. The tenant is charged before its chunk is taken, because the calls that follow the take must see the
+// charge.
 type TenantTurn struct {
 	Name     backlog.TenantName
 	Estimate uint32 // how long its chunk is likely to be held, in milliseconds
@@ -164,8 +164,8 @@ func (x *Ledger) Begin() (turn TenantTurn, ok bool) {
 	return turn, true
 }
 
-// Fail takes a turn back that gave nothing. If the tenant seems to have something, the shards do not know what holds it
-// back. Then it is left out until Resume.
+// Fail takes back a turn that gave nothing. If the tenant still seems to have chunks, something that the shards do not know holds them
+// back. Then the tenant is left out until Resume.
 func (x *Ledger) Fail(turn *TenantTurn) (out bool) {
 	x.Refund(turn.number, x.cost(turn))
 	if out = x.tenants[turn.number].offers != 0; out {

@@ -1,12 +1,12 @@
-// Package merge decides which shard of a queue hands out the next chunks. It knows one branch of a plan, and what each
-// shard would give by it (its head). It does no I/O and has no clock.
+// Package merge decides which shard of a queue hands out the next chunks. It knows one branch of a plan, and the next chunk of each shard
+// by it (the shard's head). It does no I/O and has no clock.
 //
 //	ordered   the shard whose head comes first, as long as nothing comes before it in the others
 //	Random    every chunk of all shards with the same probability: a draw falls on a shard by its weight, and then
 //	          on a chunk in it. A draw that falls on nothing is made again over all shards
 //
-// A merge is as exact as its heads. Other callers may take something between the look at a head and the pick. An ordered
-// pick still never passes over what was the first of another shard. A draw weighs with the numbers of the look.
+// A merge is as exact as its heads. Other callers may take something between the look at a head and the pick. An ordered pick still never
+// passes over a chunk that was the first of another shard. A draw uses the weights of the look.
 package merge
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Turn is what one shard is asked for next.
+// Turn is the next request to one shard.
 type Turn struct {
 	Shard int // its place in the list of heads
 	Most  int // chunks, or for Random draws
@@ -42,7 +42,7 @@ func Next(branch *strategy.Branch, heads []backlog.Head, most int, rnd *rand.Ran
 	return append(dst, turn)
 }
 
-// ahead is the shard whose head comes first, but for one that is left out; -1: none has anything.
+// ahead is the shard whose head comes first, without one that is left out; -1: none has anything.
 func ahead(heads []backlog.Head, without int, order strategy.Order) int {
 	first := -1
 	for i := range heads {

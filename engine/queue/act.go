@@ -9,8 +9,8 @@ type Act struct {
 	Action  string // what was done: a resource and a verb, such as "rule.create"
 	Queue   string // "": about the server as a whole. A queue's own log does not keep it
 	Target  string // what it was done to, such as "rule 7"; "": the queue, or the server, itself
-	Before  string // JSON of what was changed as it stood before; "": there was nothing, or nothing to tell
-	After   string // the same as it stands now
+	Before  string // JSON of the state before; "": there was none, or nothing to show
+	After   string // JSON of the state after
 	Outcome string // ActOK or ActRefused
 }
 
@@ -25,19 +25,19 @@ type Who struct {
 	RequestID  string
 }
 
-// The outcomes of an act. One of unknown outcome is in the log if and only if it took effect: both are one commit.
+// The outcomes of an act. An act of unknown outcome is in the log if and only if it took effect, because both are one commit.
 const (
 	ActOK      = "ok"
 	ActRefused = "refused" // the token lacked the scope, or is bound to something else
 )
 
-// MaxActBytes is the longest Before or After that is kept; of a longer one the log has its size.
+// MaxActBytes is the longest Before or After that is kept. For a longer one the log has its size.
 const MaxActBytes = 16 << 10
 
-// Change sets Before and After to the JSON of two states; nil is none. A state that takes more than MaxActBytes is told by its size.
+// Change sets Before and After to the JSON of two states; nil is none. A state of more than MaxActBytes is replaced by its size.
 func (a *Act) Change(before, after any) { a.Before, a.After = stateText(before), stateText(after) }
 
-// Reasoned is the state after an act that only its reason is told of; nil when none was given.
+// Reasoned is the state after an act of which only the reason is shown; nil if none was given.
 func Reasoned(reason string) any {
 	if reason == "" {
 		return nil

@@ -24,13 +24,13 @@ type After struct {
 	DeadLetter bool // the chunks of the submission that waits become dead letters
 }
 
-// The names of what After holds.
+// The names of the fields and values of After.
 var (
 	afterStates = []string{"completed", "ended"}
 	afterUnmet  = []string{"cancel", "run", "dead_letter"}
 )
 
-// NewAfter reads what an insert says of the submissions that it waits for. The pointer of an error is relative to the submission.
+// NewAfter reads the submissions that an insert waits for. The pointer of an error is relative to the submission.
 func NewAfter(ids []string, until, onUnmet string) (*After, error) {
 	a := &After{Ended: until == afterStates[1], Run: onUnmet == afterUnmet[1], DeadLetter: onUnmet == afterUnmet[2]}
 	switch {
@@ -59,7 +59,7 @@ func NewAfter(ids []string, until, onUnmet string) (*After, error) {
 
 func afterPointer(i int) string { return "/after/ids/" + strconv.Itoa(i) }
 
-// Met says that an end in this state is what the submission waits for.
+// Met says that an end in this state ends the wait.
 func (a *After) Met(state SubmissionState) bool { return a.Ended || a.Run || state == Completed }
 
 // Unknown is the error of an insert that is to wait for a submission that does not exist.
@@ -83,13 +83,13 @@ func (a *After) meaning(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(id))
 	}
 	b = strconv.AppendBool(strconv.AppendBool(append(b, 0), a.Ended), a.Run)
-	if a.DeadLetter { // what an insert meant before there was this is what it means
+	if a.DeadLetter { // an insert without it must mean the same as before it existed
 		b = append(b, afterUnmet[2]...)
 	}
 	return b
 }
 
-// API is it as JSON carries it.
+// API is the After as JSON carries it.
 func (a *After) API() *api.After {
 	if a == nil {
 		return nil

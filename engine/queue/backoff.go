@@ -71,7 +71,7 @@ var (
 	BackoffDelay  = milliseconds(0, 30*MaxReservation, "at once")
 )
 
-// backoffRange is what the number at a pointer into a Backoff may be; false: none stands there.
+// backoffRange is the range of the number at a pointer into a Backoff; false: there is no number.
 func backoffRange(pointer string) (Range, bool) {
 	name, _, _ := strings.Cut(pointer, "/")
 	r, ok := map[string]Range{"base_ms": BackoffBase, "factor": BackoffFactor, "cap_ms": BackoffCap, "delays_ms": BackoffDelay}[name]
@@ -93,7 +93,8 @@ func (b *Backoff) Bounds(attempts int) (least, most time.Duration) {
 		}
 		delay = float64(list[min(max(attempts, 1), len(list))-1]) * float64(time.Millisecond)
 	}
-	// Without a cap, and with one that is not checked yet: the longest that is allowed, before it is a whole number again.
+	// The longest delay that is allowed, for a Backoff without a cap or with one that is not checked yet, before it is rounded to a whole
+	// number.
 	limit := time.Duration(BackoffCap.Most) * time.Millisecond
 	if b.Cap > 0 {
 		limit = b.Cap
@@ -108,7 +109,7 @@ func (b *Backoff) Bounds(attempts int) (least, most time.Duration) {
 	return 0, most
 }
 
-// NewBackoff reads what a request says. A factor that is left out is 2.
+// NewBackoff reads the back-off of a request. A factor that is left out is 2.
 func NewBackoff(pointer string, in api.Backoff) (out Backoff, err error) {
 	kind, known := parseName[BackoffKind](backoffKinds[:], in.Kind)
 	if !known && in.Kind != "" {
@@ -142,7 +143,7 @@ func NewBackoff(pointer string, in api.Backoff) (out Backoff, err error) {
 	return out, nil
 }
 
-// API is the back-off as answers have it, and files: a kind and a jitter that are the default are left out.
+// API is the back-off as answers and files have it: a kind or a jitter that is the default is left out.
 func (b Backoff) API() api.Backoff {
 	out := api.Backoff{BaseMS: b.Base.Milliseconds(), Factor: b.Factor, CapMS: b.Cap.Milliseconds()}
 	if b.Kind != Exponential {
@@ -157,7 +158,7 @@ func (b Backoff) API() api.Backoff {
 	return out
 }
 
-// MarshalJSON writes it as files have it: as answers do.
+// MarshalJSON writes the back-off as files have it, which is as in answers.
 func (b Backoff) MarshalJSON() ([]byte, error) { return json.Marshal(b.API()) }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

@@ -47,7 +47,7 @@ func (a BulkAction) OnRetries() bool { return a == BulkRetry || a == BulkGiveUp 
 // OnChunks says that the action takes chunk by chunk; the others take whole submissions.
 func (a BulkAction) OnChunks() bool { return a <= BulkGiveUp }
 
-// BulkState is where a bulk operation stands. Every state but BulkRunning is final.
+// BulkState is the state of a bulk operation. Every state but BulkRunning is final.
 type BulkState uint8
 
 // The states.
@@ -71,12 +71,12 @@ type BulkFilter struct {
 	CreatedAfter  Time              // at this time or later
 }
 
-// AnySubmission says that of a submission the filter asks for nothing but its id.
+// AnySubmission says that the filter looks at nothing of a submission but its id.
 func (f *BulkFilter) AnySubmission() bool {
 	return len(f.States) == 0 && len(f.Meta) == 0 && f.CreatedBefore == 0 && f.CreatedAfter == 0
 }
 
-// Matches says whether the filter means the chunks of a submission, as far as the submission tells.
+// Matches says whether the filter means the chunks of a submission, as far as it depends on the submission.
 func (f *BulkFilter) Matches(id SubmissionID, state SubmissionState, meta Meta) bool {
 	if f.Dead.Submission != 0 && f.Dead.Submission != id || len(f.States) > 0 && !slices.Contains(f.States, state) ||
 		f.CreatedBefore != 0 && id.Time() >= f.CreatedBefore || id.Time() < f.CreatedAfter {
@@ -90,27 +90,27 @@ func (f *BulkFilter) Matches(id SubmissionID, state SubmissionState, meta Meta) 
 	return true
 }
 
-// BulkRequest asks for something to be done with all that the filter means of a queue, as it was when the operation started.
+// BulkRequest asks for an action on everything in a queue that the filter means, as of the start of the operation.
 type BulkRequest struct {
 	Action   BulkAction
 	Filter   BulkFilter
 	To       string // of BulkForward: the queue
 	Priority int64  // of BulkReprioritize
-	Actor    string // who asks, as he said; at most MaxActorBytes
+	Actor    string // the caller, by the name that it gave; at most MaxActorBytes
 	Limit    uint32 // do it with this many matches, and end; 0: with all
 	Rate     uint32 // chunks or submissions per second at most; 0: as fast as it goes
-	DryRun   bool   // count what would become of each, and change nothing
+	DryRun   bool   // count the results that the operation would have, and change nothing
 }
 
 // BulkCounts are the results of a bulk operation so far, or those that a dry run expects. Matched is the sum of the others.
 type BulkCounts struct {
-	Matched   uint64 // what the filter means
-	Done      uint64 // of it: redriven, deleted, ...
+	Matched   uint64 // everything that the filter means
+	Done      uint64 // redriven, deleted, ...
 	Unchanged uint64 // nothing was left to do: another caller was first, or it is so already
 	Refused   uint64 // its state forbids it, for example a dead_deadline that passed
 }
 
-// Add adds what is in counts and was not in those before.
+// Add adds the difference between counts and before.
 func (c *BulkCounts) Add(counts, before BulkCounts) {
 	c.Matched += counts.Matched - before.Matched
 	c.Done += counts.Done - before.Done
@@ -118,16 +118,16 @@ func (c *BulkCounts) Add(counts, before BulkCounts) {
 	c.Refused += counts.Refused - before.Refused
 }
 
-// BulkWalk is how far a bulk operation got through what there was at its start, whether its filter means it or not: the dead letters of
-// the queue, its chunks that wait for a retry, or its open submissions; with a filter for one submission, those of that one. Examined is
-// never more than ToExamine. ToExamine is what was counted at the start; it only falls, when so much of that is gone that less is left to
-// walk over, and both are the same when the operation has completed.
+// BulkWalk is the progress of a bulk operation through everything that it has to look at, whether its filter means it or not: the dead
+// letters of the queue, its chunks that wait for a retry, or its open submissions; with a filter for one submission, only those of that
+// one. Examined is never more than ToExamine. ToExamine is counted at the start. It falls only if fewer are left to look at. Both are the
+// same when the operation has completed.
 type BulkWalk struct {
 	Examined  uint64
 	ToExamine uint64
 }
 
-// Percent is how much of it was walked over, rounded down. It is 100 for an operation that has completed, and for no other.
+// Percent is the part that was walked over, rounded down. It is 100 for an operation that has completed, and for no other.
 func (w BulkWalk) Percent(state BulkState) int {
 	switch {
 	case state == BulkCompleted:
@@ -138,7 +138,7 @@ func (w BulkWalk) Percent(state BulkState) int {
 	return min(int(float64(w.Examined)/float64(w.ToExamine)*100), 99)
 }
 
-// Left is what is still to be walked over, at most.
+// Left is how much is still to be walked over, at most.
 func (w BulkWalk) Left() uint64 { return w.ToExamine - w.Examined }
 
 // Bulk is a bulk operation and how far it got.
@@ -149,10 +149,10 @@ type Bulk struct {
 	State     BulkState
 	Counts    BulkCounts
 	Walk      BulkWalk
-	Remaining time.Duration // until it has walked over all, as far as can be told; 0: that cannot be told, or it has ended
+	Remaining time.Duration // estimated time until it has walked over all; 0: not known, or it has ended
 	Finished  Time          // 0 while it runs
 	Failure   string        // of a failed one
-	EndedBy   string        // who cancelled it, as he said
+	EndedBy   string        // the caller that cancelled it, by the name that it gave
 }
 
 // BulkID names a bulk operation. It is drawn like the id of a submission, so it tells the shard and the time of the start.

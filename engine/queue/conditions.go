@@ -10,13 +10,13 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Condition is what a submission's meta must have: one of the values of the key.
+// Condition requires that a submission's meta has one of the values of the key.
 type Condition struct {
 	Key    MetaKey
 	Values []MetaValue // sorted, each once
 }
 
-// Conditions are what a submission's meta must have together, sorted by key, each key once.
+// Conditions must all hold of a submission's meta. They are sorted by key, each key once.
 type Conditions []Condition
 
 // The limits of conditions.
@@ -57,7 +57,7 @@ func NewConditions(list []Condition) (Conditions, error) {
 	return sorted, nil
 }
 
-// One is the entry that the conditions ask for, if it is only one.
+// One is the entry that the conditions require, if it is only one.
 func (c Conditions) One() (entry MetaEntry, is bool) {
 	if len(c) != 1 || len(c[0].Values) != 1 {
 		return entry, false
@@ -116,7 +116,7 @@ func ParseConditions(text string) (Conditions, error) {
 	return c, err
 }
 
-// String is as a person reads it: `company in (7, 8), mode="live"`.
+// String is the conditions for people: `company in (7, 8), mode="live"`.
 func (c Conditions) String() string {
 	var parts []string
 	for i := range c {

@@ -2,7 +2,7 @@ package queue
 
 import "github.com/quern-queue/quern/sdk/api"
 
-// ConsumerOrder is what an operator told a consumer.
+// ConsumerOrder is an operator's order to a consumer.
 type ConsumerOrder uint8
 
 // The orders. Quiet: it gets nothing new, and stays. Drain: it gets nothing new, and is to finish what it holds and leave.
@@ -17,8 +17,8 @@ var consumerOrders = [...]string{"", "quiet", "drain"}
 // String is the order's name, "" for none.
 func (o ConsumerOrder) String() string { return consumerOrders[o] }
 
-// Consumer is what is known about a consumer at one moment. One is known as long as it is attached, holds something, waits
-// in a reserve call or has an order.
+// Consumer is what is known about a consumer at one moment. A consumer is known as long as it is attached, holds something, waits in a
+// reserve call or has an order.
 type Consumer struct {
 	Name     string
 	Attached bool // it has a stream open
@@ -32,7 +32,7 @@ type Consumer struct {
 	Overdue  uint64 // of its reservations, those held for longer than the queue's reservation timeout; at most MaxOverdue are counted
 }
 
-// MaxOverdue is how many reservations of a consumer are looked at for Consumer.Overdue.
+// MaxOverdue is the most reservations of a consumer that are looked at for Consumer.Overdue.
 const MaxOverdue = api.MaxOverdue
 
 // HeldChunk is a chunk in a consumer's hands, as an operator sees it: without its token.
@@ -54,7 +54,7 @@ func (h *HeldChunk) Bytes() int {
 	return fixed + h.Meta.Bytes() + len(h.Reported.Note)
 }
 
-// HeldFilter says which of the chunks that are held are meant, and in which order. The zero value is all, the longest held first.
+// HeldFilter selects held chunks, and their order. The zero value means all, the longest held first.
 type HeldFilter struct {
 	Submission SubmissionID // 0: of any
 	Consumer   string       // "": of any

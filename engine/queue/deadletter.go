@@ -45,7 +45,7 @@ func (d *DeadChunk) Bytes() int {
 	return n
 }
 
-// UnknownDeadLetter is the error about a chunk that is not dead, or not in this queue.
+// UnknownDeadLetter is the error of a chunk that is not dead, or not in this queue.
 func UnknownDeadLetter(id ChunkID) error {
 	return &Error{Code: CodeUnknownDeadLetter, Message: "Chunk " + id.String() +
 		" is no dead letter of this queue: it never became one, or it was redriven, deleted or forwarded."}
@@ -59,18 +59,18 @@ type DeadFilter struct {
 	Submission  SubmissionID // 0: of any
 	Fingerprint string       // "": any
 	DiedBefore  Time         // died earlier than this; 0: at any time
-	DiedAfter   Time         // died at this time or later; a letter of which that is not known did not
-	Oldest      uint32       // only this many, those that died first; 0: all. Until is which those are
+	DiedAfter   Time         // died at this time or later; a letter with an unknown time does not match
+	Oldest      uint32       // only this many, those that died first; 0: all. Until is the last of them
 	Until       DeadAge      // died no later than that letter; zero: at any time
 }
 
-// DeadAge is where a dead letter stands among others by when it died; of those that died at once, by chunk.
+// DeadAge is the place of a dead letter among others, by its time of death, and at the same time by chunk.
 type DeadAge struct {
 	Died  Time
 	Chunk ChunkID
 }
 
-// Age is where the letter stands.
+// Age is the letter's place.
 func (d *DeadChunk) Age() DeadAge { return DeadAge{d.Died, d.Chunk} }
 
 // Compare orders letters by when they died.
@@ -79,7 +79,7 @@ func (a DeadAge) Compare(b DeadAge) int {
 		cmp.Compare(a.Chunk.Index, b.Chunk.Index))
 }
 
-// Timed says that the filter asks when a letter died.
+// Timed says that the filter depends on the time of death.
 func (f *DeadFilter) Timed() bool { return f.DiedBefore != 0 || f.DiedAfter != 0 }
 
 // Matches says whether the filter means this dead letter.
@@ -90,14 +90,14 @@ func (f *DeadFilter) Matches(d *DeadChunk) bool {
 		(f.Until == DeadAge{} || d.Age().Compare(f.Until) <= 0)
 }
 
-// Origin is where a submission came from that another queue forwarded: a dead letter of it.
+// Origin is the dead letter of another queue that a submission was forwarded from.
 type Origin struct {
-	Source   uint64 // identifies the outbox it came out of, for ever
+	Source   uint64 // identifies its outbox, for ever
 	Number   uint64 // in that outbox; they grow
 	Queue    string
 	Chunk    ChunkID
 	First    uint32 // the index that the content of this submission's chunk 0 has in its prefix or template
-	Attempts uint32 // that were made there
+	Attempts uint32 // in the other queue
 	Died     Time   // when the last of them ended; 0: not known
 	Error    string // of the last of them
 }

@@ -1,5 +1,5 @@
-// Package queue is Quern's vocabulary: the nouns that every other package speaks, their identities, their limits and
-// the errors a caller can act on. It imports nothing of ours and holds no behaviour beyond what a value can say of itself.
+// Package queue is Quern's vocabulary: the nouns that every other package speaks, their identities, their limits and the errors a caller
+// can act on. It imports nothing of ours. Its values have no behaviour beyond questions about themselves.
 //
 //quern:tests pure
 package queue

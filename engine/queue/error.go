@@ -33,18 +33,18 @@ const (
 	CodeTooLarge           Code = "too_large"              // a body or a batch over its limit
 	CodeOverloaded         Code = "overloaded"             // a bounded queue inside is full: try again later
 	CodeTooManySubmissions Code = "too_many_submissions"   // as many are open as the server allows: inserts are refused until some end
-	CodeLimitReached       Code = "limit_reached"          // a limit of a group has no room for what is to be inserted
-	CodeDiskFull           Code = "disk_full"              // what brings something new is refused until there is room; completions go on
+	CodeLimitReached       Code = "limit_reached"          // a limit of a group has no room for the insert
+	CodeDiskFull           Code = "disk_full"              // calls that add something are refused until there is room; completions go on
 	CodeUnavailable        Code = "unavailable"            // the shard is reloading or closing
 	CodeMoved              Code = "moved"                  // another server has taken the queue over: this one serves it no more
-	CodeMoving             Code = "moving"                 // no server has the queue for sure at this moment
+	CodeMoving             Code = "moving"                 // no server is sure to have the queue at this moment
 	CodeQuarantined        Code = "queue_quarantined"      // the queue's files are damaged or missing; the other queues serve
 	CodeBatchRefused       Code = "batch_refused"          // an atomic call inserts nothing, as another submission of it cannot be
 	CodeCommitFailed       Code = "commit_failed"          // the commit failed: the outcome is "not done" or unknown, ask again
 )
 
-// Problem is one thing wrong with a request: where (a JSON pointer into the body, or "/query/name", "/header/name",
-// "/path/name") and what to do about it, as the rest of a sentence about the thing pointed at.
+// Problem is one fault in a request. It has the place (a JSON pointer into the body, or "/query/name", "/header/name", "/path/name"), and
+// the advice, as the rest of a sentence about the thing at that place.
 type Problem struct {
 	Pointer string
 	Detail  string
@@ -58,10 +58,10 @@ type Error struct {
 	Err      error     // the cause, for logs only
 
 	Reached    *Reached      // for CodeLimitReached
-	RetryAfter time.Duration // when it may be worth to send the request again; 0: as for all of its code
+	RetryAfter time.Duration // when it may be worth sending the request again; 0: as for all errors of this code
 }
 
-// Reached is a limit that has no room for what was asked, and how much of it is in use.
+// Reached is a limit that has no room for the request, and how much of it is in use.
 type Reached struct{ Current, Max uint64 }
 
 func (e *Error) Error() string {
@@ -89,7 +89,7 @@ func UnknownSubmission(id SubmissionID) *Error {
 		Message: fmt.Sprintf("There is no submission %s: it never existed, its retention is over, or it was deleted.", id)}
 }
 
-// Repointed is an error whose pointers point to elsewhere: where the part of the request is that it is about.
+// Repointed is the error with other pointers, for an error about a part of the request.
 func Repointed(err error, to func(pointer string) string) error {
 	if err == nil {
 		return nil // before e, which is on the heap

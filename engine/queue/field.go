@@ -9,20 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Field declares one field of what a request sets: of a queue's settings or a plugin's, a submission or a schedule. T is what is kept.
-// The check and its wording follow from the declaration, and so do the reading and writing of requests and answers, the text in the
-// API's document, and the flag with its help.
+// Field declares one field that a request can set: of the settings of a queue or a plugin, of a submission, or of a schedule. T is the
+// struct that has the value. The declaration gives the check and its wording, the reading and writing of requests and answers, the text in
+// the API's document, and the flag with its help.
 type Field[T any] struct {
-	Name     string   // in JSON; that of a duration ends with its unit, and one in another object has its path: template/dead_after_ms
+	Name     string   // in JSON; a duration's name ends with its unit, and a field in another object has a path: template/dead_after_ms
 	Sentence string   // what it is, without a full stop
 	Range    Range    // of a number
-	Names    []string // of values that have names, by value; "" is a value only where it is the default
+	Names    []string // of values that have names, by value; "" is a value only if it is the default
 	Length   int      // of a text: at most this many bytes; 0: it has checks of its own
-	sparse   bool     // rows of the catalogue are without it at its default, as those of versions that did not know it
+	sparse   bool     // rows of the catalogue leave it out at its default, as rows of older versions do
 	field    field[T]
 }
 
-// field is where a value stands in T, and what it is when nothing is said.
+// field is the place of a value in T, and its default.
 type field[T any] struct {
 	in    func(*T) reflect.Value
 	usual reflect.Value
@@ -32,14 +32,14 @@ func fieldOf[T, V any](in func(*T) *V, usual V) field[T] {
 	return field[T]{func(t *T) reflect.Value { return reflect.ValueOf(in(t)).Elem() }, reflect.ValueOf(usual)}
 }
 
-// defaults gives t what its fields are when nothing is said.
+// defaults gives the fields of t their defaults.
 func defaults[T any](fields []*Field[T], t *T) {
 	for _, d := range fields {
 		d.field.in(t).Set(d.field.usual)
 	}
 }
 
-// Choices are the names that the field may have; nil: any value, or any of its range. "" is one only of a field that is a text.
+// Choices are the names that the field may have; nil: any value, or any of its range. Only a text field may have "" as one.
 func (d *Field[T]) Choices() []string {
 	if d.field.usual.Kind() == reflect.String {
 		return d.Names
@@ -47,7 +47,7 @@ func (d *Field[T]) Choices() []string {
 	return slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == "" })
 }
 
-// Text is the sentence, with what the ends of the range mean.
+// Text is the sentence, with the meaning of the ends of the range.
 func (d *Field[T]) Text() string {
 	text := d.Sentence
 	if d.Range.Zero != "" {
@@ -59,10 +59,10 @@ func (d *Field[T]) Text() string {
 	return text
 }
 
-// Value is the field as it stands in JSON: a duration in its unit (int64), a value that has a name as that, all others as in t.
+// Value is the field as JSON has it: a duration in its unit (int64), a value that has a name as the name, all others as in t.
 func (d *Field[T]) Value(t *T) any { return d.value(d.field.in(t)) }
 
-// Default is the value, as Value has it, when nothing is said.
+// Default is the default, in the form of Value.
 func (d *Field[T]) Default() any { return d.value(d.field.usual) }
 
 func (d *Field[T]) value(v reflect.Value) any {
@@ -75,7 +75,7 @@ func (d *Field[T]) value(v reflect.Value) any {
 	return v.Interface()
 }
 
-// Set gives t a value that is as Value has it. It refuses what t cannot hold; whether it is in the field's range, Valid of t says.
+// Set gives t a value in the form of Value. It refuses a value that t cannot hold. Valid of t checks the range.
 func (d *Field[T]) Set(t *T, value any) error {
 	to, pointer := d.field.in(t), "/"+d.Name
 	switch {
@@ -106,10 +106,10 @@ func (d *Field[T]) Copy(to, from *T) { d.field.in(to).Set(d.field.in(from)) }
 // Pointer is the field of t.
 func (d *Field[T]) Pointer(t *T) any { return d.field.in(t).Addr().Interface() }
 
-// Valid checks the field by its declaration, which has no limit that is another field.
+// Valid checks the field by its declaration, which must not have another field as its limit.
 func (d *Field[T]) Valid(t *T) error { return d.valid(d.field.in(t)) }
 
-// valid checks fields by their declarations. Those with a limit that is another field come after it.
+// valid checks fields by their declarations. A field whose limit is another field comes after that one.
 func valid[T any](fields []*Field[T], t *T) error {
 	for _, d := range fields {
 		if d.Range.Below == "" {
@@ -171,8 +171,8 @@ func (d *Field[T]) number(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// In is the field in a struct of package api that has its name in JSON; false: that struct has none. config is a pointer to the struct,
-// whose own objects are looked into.
+// In is the field with this name in JSON in a struct of package api; false: the struct has none. config is a pointer to the struct. In also
+// looks into its objects.
 func (d *Field[T]) In(config any) (reflect.Value, bool) {
 	v := reflect.ValueOf(config).Elem()
 	for name := range strings.SplitSeq(d.Name, "/") {
@@ -192,7 +192,7 @@ func (d *Field[T]) In(config any) (reflect.Value, bool) {
 // FlagName is its name on the command line.
 func (d *Field[T]) FlagName() string { return FlagName(path.Base(d.Name)) }
 
-// rangeIn is what the number at a pointer may be; false: none with a range stands there.
+// rangeIn is the range of the number at a pointer; false: there is no number with a range.
 func rangeIn[T any](fields []*Field[T], pointer string) (Range, bool) {
 	pointer = strings.TrimPrefix(pointer, "/")
 	if d := fieldNamed(fields, pointer); d != nil {

@@ -17,7 +17,8 @@ func Fingerprint(text string) string {
 	return string(name[:])
 }
 
-// Pattern is an error text without what changes from one occurrence to the next. From left to right, and the first that fits:
+// Pattern is an error text without the parts that change from one occurrence to the next. It replaces, from left to right, by the first
+// rule that fits:
 //
 //	'...' "..." `...`          <s>     closed on the same line; a quote after a letter or digit is an apostrophe
 //	8-4-4-4-12 hex digits      <uuid>  not inside a longer word
@@ -29,7 +30,7 @@ func Fingerprint(text string) string {
 // All white space becomes single blanks, and none at the ends. Nothing else changes, so letters' case counts.
 func Pattern(text string) string { return string(appendPattern(nil, text)) }
 
-// appendPattern appends it to b, which is empty.
+// appendPattern appends the pattern to b, which is empty.
 func appendPattern(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		inWord := i > 0 && wordByte(text[i-1])
@@ -56,7 +57,7 @@ func appendPattern(b []byte, text string) []byte {
 	return append(b[:0], strings.Join(strings.Fields(string(b)), " ")...)
 }
 
-// singleBlanks says that the only white space is single blanks between words. It may say no of a text for which that is true.
+// singleBlanks says that the only white space is single blanks between words. It may return false for such a text, too.
 func singleBlanks(b []byte) bool {
 	blank := true // before the first byte: no blank may follow
 	for _, c := range b {

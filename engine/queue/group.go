@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// GroupKey is the meta key of a submission's group. A queue of several shards keeps all submissions of a group in one of
-// them, so what strategies count by this key is exact.
+// GroupKey is the meta key of a submission's group. A queue of several shards keeps all submissions of a group in one of them, so that
+// strategies count exactly by this key.
 const GroupKey MetaKey = "group"
 
 // Bounds of groups and shards.
@@ -20,7 +20,7 @@ const (
 	MaxGroupDescription = api.MaxGroupDescription
 )
 
-// Grouped has the meta of a submission name its group, too, so that strategies see it. The meta is sorted (NewMeta).
+// Grouped adds the group to the meta of a submission, so that strategies see it. The meta is sorted (NewMeta).
 func (n *NewSubmission) Grouped() (err error) {
 	value, has := n.Meta.Find(GroupKey)
 	switch {
@@ -50,7 +50,7 @@ func GroupValues(name string) []MetaValue {
 	return values
 }
 
-// NotCreated is the error of a submission that names a group that no one created, in a queue that wants that.
+// NotCreated is the error of a submission of a group that no one created, in a queue that requires created groups.
 func NotCreated(group string) *Error {
 	return &Error{Code: CodeUnknownGroup, Message: fmt.Sprintf("No one created the group %q, and the queue's setting "+
 		"group_must_exist is true. Create it with PUT /v1/queues/{queue}/groups/{group}, or correct the name.", clip(group, 80))}
@@ -59,7 +59,7 @@ func NotCreated(group string) *Error {
 // shardMark stands between the name of a queue and the number of a shard. No queue's own name has it.
 const shardMark = "~"
 
-// ShardName is the name under which one shard of a queue is asked. Shards are numbered from 1.
+// ShardName is the name of one shard of a queue in calls. Shards are numbered from 1.
 func ShardName(queue string, number int) string { return queue + shardMark + strconv.Itoa(number) }
 
 // CutShard is the queue that a name is about, and the number of its shard; 0: it is about the whole queue.

@@ -10,14 +10,13 @@ type movedGroup struct{}
 
 func (movedGroup) Error() string { return "the group is in another shard" }
 
-// GroupMoved is why a shard refuses something of a group: another shard has it, or is about to. The group is looked up again
-// then.
+// GroupMoved is the error of a shard whose group has moved to another shard, or is about to. The caller then looks the group up again.
 func GroupMoved(group string, to int) *Error {
 	return &Error{Code: CodeMoving, Err: movedGroup{}, Message: fmt.Sprintf(
 		"The group %q moves to shard %d of the queue. Send this again in a moment.", clip(group, 80), to)}
 }
 
-// IsGroupMoved recognises it.
+// IsGroupMoved recognises an error of GroupMoved.
 func IsGroupMoved(err error) bool {
 	_, is := errors.AsType[movedGroup](err)
 	return is

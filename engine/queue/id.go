@@ -86,8 +86,8 @@ func clip(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// EndPlace is where the end of a submission stands among all ends of its queue: in the batch at a position of the journal, and in that by
-// the submission's number. It is durable, and grows with each end. The zero value is before all.
+// EndPlace is the place of a submission's end among all ends of its queue: the position of its batch in the journal, and in the batch the
+// submission's number. It is durable, and grows with each end. The zero value is before all.
 type EndPlace struct {
 	Position uint64
 	Seq      uint32
@@ -113,7 +113,7 @@ func ParseEndPlace(text string) (p EndPlace, ok bool) {
 	return p, err == nil && wrong == nil && p.String() == text
 }
 
-// End is that a submission ended, at its place.
+// End is the end of a submission, with its place.
 type End struct {
 	Place      EndPlace
 	Submission Submission

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// MaxInsertionBytes bounds what the journal is to hold of the submissions of one call: their meta, prefixes, templates, keys and traces.
-// Everyone whose commit it shares waits for it.
+// MaxInsertionBytes bounds the bytes in the journal of the submissions of one call: their meta, prefixes, templates, keys and traces. Every
+// caller in the same commit waits for them.
 const MaxInsertionBytes = 16 << 20
 
 // MadeKey begins the idempotency keys that the server makes for a client: of a tenant's insert, of a schedule that is triggered. A client's
-// own are printable, so none of them is the same.
+// own keys are printable, so none of them is the same.
 const MadeKey = "\x00"
 
 // KeyHash stands for an idempotency key: 128 bits of its SHA-256, which no two keys share.
@@ -22,8 +22,8 @@ func HashKey(key string) KeyHash {
 	return KeyHash(sum[:16])
 }
 
-// Insertion is one of the submissions that a call inserts, and what became of it: with Err nothing was inserted, and when Replayed it was
-// inserted by an earlier request with the same idempotency key.
+// Insertion is one of the submissions that a call inserts, and its result. With Err, nothing was inserted. If Replayed, an earlier request
+// with the same idempotency key inserted it.
 type Insertion struct {
 	New        *NewSubmission
 	Submission Submission
@@ -32,11 +32,10 @@ type Insertion struct {
 	Err        error
 }
 
-// Decided says that nothing is left to do about it.
+// Decided says that nothing is left to do for it.
 func (i *Insertion) Decided() bool { return i.Err != nil || i.Replayed || i.Existing }
 
-// RefuseAll refuses those that nothing is wrong with, if something is wrong with one: for calls that insert all or none. It says whether
-// it did.
+// RefuseAll refuses all submissions if one of them is wrong, for calls that insert all or none. It says whether it did.
 func RefuseAll(list []Insertion) bool {
 	for i := range list {
 		if list[i].Err == nil {
@@ -62,7 +61,7 @@ func (n *NewSubmission) ContentBytes() uint64 {
 	return uint64(size)
 }
 
-// journalBytes is about what the journal is to hold of it.
+// journalBytes is about how many bytes of it go to the journal.
 func (n *NewSubmission) journalBytes() int {
 	size := len(n.Chunks.Prefix) + len(n.Chunks.Template) + len(n.Group) + len(n.Trace) + len(n.IdempotencyKey) + 64
 	if n.Unique != nil {
@@ -80,7 +79,7 @@ func (n *NewSubmission) journalBytes() int {
 	return size
 }
 
-// ValidInsertions checks what a call inserts as a whole.
+// ValidInsertions checks the submissions of a call as a whole.
 func ValidInsertions(list []Insertion) error {
 	if len(list) > MaxInsertions {
 		return Invalid("/submissions", "has %d entries; at most %d are allowed in one call", len(list), MaxInsertions)

@@ -21,7 +21,7 @@ const (
 	MaxMetaKeys        = 32
 	MaxMetaKeyBytes    = 64
 	MaxMetaValueBytes  = 256
-	// Contents that dead chunks of a queue were given: of one, how many, and all together. They are in memory.
+	// Bounds of the replaced contents of a queue's dead chunks: bytes of one, number, and bytes of all. They are in memory.
 	MaxReplacedContent = 64 << 10
 	MaxReplaced        = 1000
 	MaxReplacedBytes   = 16 << 20
@@ -65,7 +65,7 @@ const (
 
 	MaxReservation      = api.MaxReservationMS * time.Millisecond
 	DefaultGrace        = 30 * time.Second
-	MaxRestartGrace     = 10 * time.Minute // nothing under a limit is handed out meanwhile
+	MaxRestartGrace     = 10 * time.Minute // chunks under a limit are not handed out meanwhile
 	ClusterRestartGrace = 30 * time.Second // the default in a cluster: attached consumers have extended what they hold by then
 	MaxMaxAttempts      = 1000
 	MaxRetention        = 10 * 365 * 24 * time.Hour
@@ -75,15 +75,15 @@ const (
 	MaxPriority         = api.MaxPriority
 )
 
-// Range is what a number in a request may be. Its texts are the same wherever the number can be given.
+// Range is the range of a number in a request. Its texts are the same wherever the number can be given.
 type Range struct {
 	Least, Most int64         // in Unit
 	Unit        time.Duration // of a duration; 0: a plain number
-	Zero, Full  string        // what Least and Most mean, where the number does not tell
+	Zero, Full  string        // the meaning of Least and Most, if the number does not show it
 	Below       string        // the field of the same request that it may not exceed; "": none
 }
 
-// numbers is a Range of plain numbers, milliseconds and seconds of durations. meaning is of Least, then of Most.
+// numbers is a Range of plain numbers; milliseconds and seconds are Ranges of durations. meaning is that of Least, then that of Most.
 func numbers(least, most int64, meaning ...string) Range {
 	r := Range{Least: least, Most: most}
 	for i, to := range []*string{&r.Zero, &r.Full}[:len(meaning)] {
@@ -140,7 +140,7 @@ func (r Range) text(least, most, below string) string {
 	return least + " to " + most
 }
 
-// ShortDuration leaves out what Duration.String says of minutes and seconds that are zero: "24h", not "24h0m0s", and "0", not "0s".
+// ShortDuration is Duration.String without minutes and seconds that are zero: "24h", not "24h0m0s", and "0", not "0s".
 func ShortDuration(d time.Duration) string {
 	if d == 0 {
 		return "0"
@@ -155,7 +155,7 @@ func ShortDuration(d time.Duration) string {
 	return text
 }
 
-// Holds says whether n, in the range's unit, is in the range. No range holds what is not a number.
+// Holds says whether n, in the range's unit, is in the range. No range holds NaN.
 func (r Range) Holds(n float64) bool { return n >= float64(r.Least) && n <= float64(r.Most) }
 
 // Duration is a number of the range's units. A number that is negative, or too large for a duration, is refused at the pointer, with the

@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// meaningVersion is the first byte of what Meaning hashes. A field that is added changes what every request means, so it raises it.
+// meaningVersion is the first byte that Meaning hashes. A new field changes the meaning of every request, so it raises the version.
 const meaningVersion = 1
 
-// Meaning is the fingerprint of what a request asks for, however it was written: in any order of its fields and of its meta, with a default
-// left out or spelled out, alone or as one of many. Meta has to be in order. Fields that only say how the request came are left out: its
-// trace, its idempotency key.
+// Meaning is the fingerprint of a request, however it was written: in any order of its fields and of its meta, with a default left out or
+// spelled out, alone or as one of many. Meta must be in order. Fields that only say how the request came are left out: its trace, its
+// idempotency key.
 func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 	h := sha256.New()
 	b := append(make([]byte, 0, 512), meaningVersion)
@@ -56,7 +56,7 @@ func (n *NewSubmission) Meaning() (fingerprint [16]byte) {
 		bytes(content)
 	}
 	bytes(n.Attachment)
-	if u := n.Unique; u != nil { // behind all else, so that what has none means what it meant before there were any
+	if u := n.Unique; u != nil { // behind all else, so that a request without one has the same fingerprint as before unique keys existed
 		text(u.Key)
 		number(uint64(u.For))
 		text(u.OnConflict())

@@ -31,8 +31,8 @@ type MetaEntry struct {
 // lacked ends the name that Without gives; no key has it.
 const lacked = "!"
 
-// Without is the key that stands for the submissions without another key: a limit on it counts all of these together.
-// Its one value is the empty string. It stands beside the other key in sorted lists.
+// Without is the key that stands for the submissions that lack another key: a limit on it counts all of them together. Its one value is the
+// empty string. It stands beside the other key in sorted lists.
 func Without(key MetaKey) MetaKey { return key + lacked }
 
 // LackedBy is the key of which Without is this one.
@@ -63,7 +63,7 @@ func (m Meta) Object() api.Meta {
 	return object
 }
 
-// MaxContextKeys bounds what a consumer may say of itself to scorers.
+// MaxContextKeys bounds the keys that a consumer may send about itself to scorers.
 const MaxContextKeys = 16
 
 // NewMeta sorts the entries and checks them against the limits.
@@ -115,7 +115,7 @@ func ValidMetaKey(key MetaKey) error {
 	return nil
 }
 
-// numberBytes stands for what an entry takes beside its texts.
+// numberBytes stands for the bytes of an entry beside its texts.
 const numberBytes = 8
 
 // MaxMetaEntryBytes is the most that Bytes counts for one entry.

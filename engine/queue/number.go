@@ -2,8 +2,8 @@ package queue
 
 import "strconv"
 
-// This file writes numbers as sentences of the server have them: the dashboard and the command line show these sentences
-// beside numbers of their own, so both must look the same.
+// This file writes numbers in sentences of the server. The dashboard and the command line show these sentences beside their own numbers, so
+// both must look the same.
 
 // Compact is a number with three digits and a unit, and exact below 10,000: 9,999, then 12.3 k, 98.4 M, 1.20 G.
 func Compact(n uint64) string {

@@ -2,7 +2,7 @@ package queue
 
 import "github.com/quern-queue/quern/sdk/api"
 
-// Obstacle is what keeps a chunk from being handed out by a branch.
+// Obstacle is the reason why a branch does not hand a chunk out.
 type Obstacle uint8
 
 // The obstacles, in the order in which they are looked for. NoObstacle: a reserve that begins now may be given the chunk. From
@@ -21,7 +21,7 @@ const (
 	ObstaclePaused      // a pause covers the submission
 	ObstacleBlocked     // a block does
 	ObstacleFilter      // a filter does not match
-	ObstacleGrace       // the restart grace keeps back what a limit of the strategy, or one of an operator, counts
+	ObstacleGrace       // the restart grace keeps back chunks that a limit of the strategy or of an operator counts
 	ObstacleLimit       // a value of the submission has as many chunks in flight as the strategy's limit allows
 	ObstacleRate        // a value of the submission was reserved as often as the strategy's rate allows by now
 	ObstacleValueLimit  // a value of the submission has as many chunks in flight as an operator allows, whatever the strategy

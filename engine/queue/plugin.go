@@ -16,8 +16,8 @@ type PluginVersion struct {
 	SHA256   SHA256 // of the bytes with the manifest in them: the same bytes are the same version
 	Name     string // of the plugin, from the manifest
 	Version  string // from the manifest, for people; several versions may have the same
-	State    string // what package plugins calls it
-	Reason   string // why it is in that state, for people; "" if there is nothing to say
+	State    string // by its name in package plugins
+	Reason   string // of the state, for people; "" if there is none
 	Size     int64  // bytes of the module
 	Manifest []byte // JSON
 	Report   []byte // JSON: the findings of its checks
@@ -34,12 +34,12 @@ type PluginUse struct {
 // None says that it names no version.
 func (u *PluginUse) None() bool { return u.SHA256 == SHA256{} }
 
-// PluginRecord is what is in use of a plugin's versions, as it is stored. Revision counts the changes from 1.
+// PluginRecord has the versions of a plugin that are in use, as stored. Revision counts the changes from 1.
 type PluginRecord struct {
 	Name     string
 	Revision uint64
 	Active   PluginUse
-	Previous PluginUse // what was active before: where a rollback goes
+	Previous PluginUse // the version that was active before: a rollback goes there
 	Shadow   PluginUse
 	Canary   PluginUse
 	Percent  int    // of the requests that the canary scores, 0 to 100
@@ -48,7 +48,7 @@ type PluginRecord struct {
 	Actor    string
 }
 
-// Uses are what is in use and what was, by role, what decides first.
+// Uses are the versions in use and the previous one, by role, the one that decides first.
 func (r *PluginRecord) Uses() iter.Seq2[string, *PluginUse] {
 	return func(yield func(string, *PluginUse) bool) {
 		_ = yield("active", &r.Active) && yield("canary", &r.Canary) && yield("shadow", &r.Shadow) && yield("previous", &r.Previous)
@@ -64,7 +64,7 @@ type PluginUser struct {
 	Window   int    // candidates at once; 0: as the plugin says
 }
 
-// String is whose block it is, for people.
+// String names the owner of the block, for people.
 func (u *PluginUser) String() string {
 	if u.Strategy == "" {
 		return fmt.Sprintf("consumers of the queue %q", u.Queue)
@@ -72,7 +72,7 @@ func (u *PluginUser) String() string {
 	return fmt.Sprintf("%q of the queue %q", u.Strategy, u.Queue)
 }
 
-// pluginSettings is what an operator may set for a plugin. To add one: its field in package api, and its declaration here.
+// pluginSettings are the settings of a plugin. To add one: its field in package api, and its declaration here.
 var pluginSettings = []*Field[api.PluginSettings]{
 	{
 		Name: "hold", Names: []string{"", "open", "closed"}, field: fieldOf(func(s *api.PluginSettings) *string { return &s.Hold }, ""),

@@ -6,9 +6,9 @@ import (
 )
 
 // Token is the fencing number of one reservation together with the chunk it is for. Epoch rises at every start and reload of the
-// shard and Sequence with every reservation, so of two tokens for one chunk the larger (Epoch, Sequence) is the later
-// holder. MAC lets a restarted server recognise a token it no longer remembers. Slot is where the reservation lay in the
-// reserver's table: a hint that makes the common lookup one array access.
+// shard and Sequence with every reservation, so of two tokens for one chunk the larger (Epoch, Sequence) is the later holder. MAC lets a
+// restarted server recognise a token it no longer remembers. Slot is the reservation's slot in the reserver's table, a hint that makes the
+// common lookup one array access.
 type Token struct {
 	Submission SubmissionID
 	Index      uint32
@@ -71,12 +71,12 @@ func get48(b []byte) uint64 {
 	return uint64(binary.BigEndian.Uint16(b))<<32 | uint64(binary.BigEndian.Uint32(b[2:]))
 }
 
-// Reservation is a chunk in a consumer's hands, with all it needs to work on it.
+// Reservation is a chunk in a consumer's hands, with everything that the consumer needs to work on it.
 type Reservation struct {
 	Token      Token
 	Attempt    uint16 // 1 for the first try
 	Deadline   Time
-	Ready      Time // since when it waited for this attempt
+	Ready      Time // when its wait for this attempt began
 	Content    Content
 	Meta       Meta
 	Priority   int64
@@ -84,7 +84,7 @@ type Reservation struct {
 	Trace      string
 }
 
-// Bytes is about how much of an answer it takes.
+// Bytes is about how many bytes of an answer it takes.
 func (r *Reservation) Bytes() int { return r.Meta.Bytes() + len(r.Content.Bytes) + len(r.Attachment) }
 
 // Content is what a chunk carries. With IsKey, Bytes is the text of a key in object storage (the submission's prefix and
@@ -148,7 +148,7 @@ type Result struct {
 	Deadline Time // after an extend
 }
 
-// CompleteItem, FailItem, ExtendItem and ReleaseItem name a reservation and what became of it.
+// CompleteItem, FailItem, ExtendItem and ReleaseItem name a reservation, and report its outcome or ask for it to go on.
 type CompleteItem struct {
 	Token  Token
 	Output []byte      // nil: none
@@ -165,7 +165,7 @@ type FailItem struct {
 	RetryAt    Time // instead of RetryAfter, when it is not 0: the moment
 }
 
-// Retry is when the consumer wishes the chunk to be offered again, if it says so.
+// Retry is the time at which the consumer wants the chunk offered again, if it gives one.
 func (i *FailItem) Retry(now Time) (at Time, asked bool) {
 	switch {
 	case i.RetryAt != 0:
@@ -176,8 +176,8 @@ func (i *FailItem) Retry(now Time) (at Time, asked bool) {
 	return 0, false
 }
 
-// ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default). Consumer is who holds the chunk from
-// now on if no consumer did, as after a restart; "": unknown.
+// ExtendItem asks for a new deadline, Timeout milliseconds from now (0: the queue's default). Consumer holds the chunk from now on if no
+// consumer did, as after a restart; "": unknown.
 type ExtendItem struct {
 	Token    Token
 	Timeout  Time
@@ -185,14 +185,14 @@ type ExtendItem struct {
 	Reported Reported
 }
 
-// Reported is what a consumer says of a chunk that it holds. Memory alone has it: people see it, and no decision goes by it.
+// Reported is a consumer's report on a chunk that it holds. It is only in memory, and only for people: no decision uses it.
 type Reported struct {
 	Progress    float64 // 0 to 1
 	HasProgress bool
 	Note        string // of MaxNoteBytes at most; "": none
 }
 
-// Empty says that nothing is said.
+// Empty says that the report is empty.
 func (t Reported) Empty() bool { return !t.HasProgress && t.Note == "" }
 
 // ReleaseItem gives a chunk back unworked; no attempt is counted. It is offered again after Delay milliseconds.

@@ -7,13 +7,13 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// RuleID names a rule within its queue. Ids grow and are never given again.
+// RuleID names a rule within its queue. Ids grow and are never used again.
 type RuleID uint32
 
-// RuleAction is what a rule demands.
+// RuleAction is the action of a rule.
 type RuleAction uint8
 
-// The actions. Both keep what they match from being handed out; a block comes before a pause, and each is set and lifted by itself.
+// The actions. Both keep chunks that they match from being handed out. A block comes before a pause, and each is set and lifted by itself.
 const (
 	Pause RuleAction = iota
 	Block
@@ -30,8 +30,8 @@ func ParseRuleAction(text string) (RuleAction, bool) {
 	return parseName[RuleAction](ruleActions[:], text)
 }
 
-// RuleMatch is what a rule is about: one value of a meta key, one submission, what several conditions hold of, or, if it is zero, the
-// whole queue. At most one of the three is set.
+// RuleMatch is the subject of a rule: one value of a meta key, one submission, the submissions for which several conditions hold, or, if it
+// is zero, the whole queue. At most one of the three is set.
 type RuleMatch struct {
 	Entry      MetaEntry
 	Submission SubmissionID
@@ -46,7 +46,7 @@ func MatchOf(c Conditions) RuleMatch {
 	return RuleMatch{Several: c.Text()}
 }
 
-// Conditions are those of a match about meta, nil for one that is not.
+// Conditions are those of a match about meta, nil for any other match.
 func (m *RuleMatch) Conditions() Conditions {
 	if m.Entry.Key != "" {
 		return Conditions{{m.Entry.Key, []MetaValue{m.Entry.Value}}}
@@ -71,18 +71,18 @@ func (m RuleMatch) String() string {
 	return "the queue"
 }
 
-// Rule is an operator's standing order. There is at most one for each action and match. Chunks that it covers are not handed out,
-// whatever strategy asks; those that are held may be finished, unless Revoke took them back.
+// Rule is an operator's standing order. There is at most one for each action and match. Chunks that it covers are not handed out, whatever
+// the strategy. Held ones may be finished, unless Revoke took them back.
 type Rule struct {
 	ID     RuleID
 	Action RuleAction
 	Match  RuleMatch
 	Reason string // at most MaxRuleReasonBytes; a block has one
-	Actor  string // who set it, as he said; at most MaxActorBytes
+	Actor  string // the caller that set it, by the name that it gave; at most MaxActorBytes
 	Since  Time
 	Until  Time // when it ends by itself; 0: never
-	Insert bool // inserts of what it matches are refused too
-	Revoke bool // reservations of what it matches are released when it is set, and cannot be taken up again
+	Insert bool // inserts that it matches are refused too
+	Revoke bool // reservations that it matches are released when it is set, and cannot be taken up again
 }
 
 // API is the rule as JSON carries it.
@@ -124,10 +124,10 @@ type EndedRule struct {
 	Rule
 	Ended Time
 	End   RuleEnd
-	By    string // who lifted it, as he said; at most MaxActorBytes
+	By    string // the caller that lifted it, by the name that it gave; at most MaxActorBytes
 }
 
-// Ruling is what all rules together say of something.
+// Ruling is the verdict of all rules together on something.
 type Ruling uint8
 
 // The rulings, each stronger than the one before.
@@ -137,10 +137,10 @@ const (
 	BlockedByRule
 )
 
-// String is what has become of what it covers; nothing without a rule.
+// String is the state of the things that it covers; "" without a rule.
 func (r Ruling) String() string { return [...]string{"", "paused", "blocked"}[r] }
 
-// Ruling is what the rule does to what it covers.
+// Ruling is the ruling of this rule alone.
 func (r *Rule) Ruling() Ruling {
 	if r.Action == Block {
 		return BlockedByRule
@@ -148,7 +148,7 @@ func (r *Rule) Ruling() Ruling {
 	return PausedByRule
 }
 
-// Same says that both ask for the same: they differ in who set them, when, and under which id at most.
+// Same says that both rules demand the same: they differ at most in actor, time and id.
 func (r *Rule) Same(other *Rule) bool {
 	return r.Action == other.Action && r.Match == other.Match && r.Reason == other.Reason && r.Until == other.Until &&
 		r.Insert == other.Insert && r.Revoke == other.Revoke
@@ -159,7 +159,7 @@ const (
 	MaxRules           = 10_000 // of a queue: all are in memory, and in one row of the store
 	MaxEndedRules      = 1000   // of a queue that can be read, the last; likewise in memory and in one row
 	MaxSeveralRules    = 100    // of them, about several values: each insert looks at all of these
-	MaxInitialRules    = 1000   // that new queues begin with: each is a commit when a queue is created
+	MaxInitialRules    = 1000   // of new queues: each is a commit when a queue is created
 	MaxRuleReasonBytes = 500
 	MaxActorBytes      = 128
 )

@@ -136,7 +136,7 @@ var settings = []*Setting{
 	},
 }
 
-// Quota is what the settings allow to be open of the queue.
+// Quota is how much of the queue the settings allow to be open.
 func (s *Settings) Quota() Quota {
 	return Quota{Waiting: uint64(s.MaxWaitingChunks), Submissions: uint64(s.MaxOpenSubmissions), Bytes: uint64(s.MaxOpenBytes)}
 }
@@ -164,7 +164,7 @@ func (d *Field[T]) LeftOut(t *T) bool { return d.sparse && d.field.in(t).Equal(d
 // Valid checks every setting against its declaration.
 func (s *Settings) Valid() error { return errors.Join(valid(settings, s), s.validDraining()) }
 
-// validDraining wants numbers of shards in their order, and one shard that is left for new groups.
+// validDraining requires numbers of shards in ascending order, and one shard that is left for new groups.
 func (s *Settings) validDraining() error {
 	if s.DrainingShards == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// SubmissionState is where a submission stands. Every state but Open and CompletedWithDead is final.
+// SubmissionState is the state of a submission. Every state but Open and CompletedWithDead is final.
 type SubmissionState uint8
 
 // The states; docs/LIFECYCLE.md shows how they follow each other. Only a redrive opens a submission again, and only one that is
@@ -75,7 +75,7 @@ type Chunks struct {
 	Inline   [][]byte
 }
 
-// NewSubmission is what a producer asks to insert. Zero values mean "the queue's setting" or "none".
+// NewSubmission is a submission that a producer inserts. Zero values mean "the queue's setting" or "none".
 type NewSubmission struct {
 	Group              string
 	Meta               Meta
@@ -98,11 +98,11 @@ type NewSubmission struct {
 	Scheduled          Time     // the tick that it is for
 	Unique             *Unique  // nil: it has no unique key
 	After              *After   // nil: it waits for no other submission
-	Acts               []Act    // what the audit log gets together with it
+	Acts               []Act    // for the audit log, in the same commit
 }
 
-// submissionFields is what a submission has beside its chunks, meta, attachment and trace. Those that the template of a schedule has are
-// the same there.
+// submissionFields are the fields of a submission beside its chunks, meta, attachment and trace. Those that the template of a schedule has
+// are the same there.
 var submissionFields = []*Field[NewSubmission]{
 	{
 		Name: "priority", Range: numbers(-MaxPriority, MaxPriority),
@@ -147,7 +147,7 @@ var submissionFields = []*Field[NewSubmission]{
 // SubmissionFields lists those fields of a submission that have a declaration.
 func SubmissionFields() []*Field[NewSubmission] { return slices.Clone(submissionFields) }
 
-// Valid checks the fields that have a declaration, and that what may be handed out from run_at on does not expire before.
+// Valid checks the fields that have a declaration, and that the submission does not expire before its run_at.
 func (n *NewSubmission) Valid() error {
 	if err := valid(submissionFields, n); err != nil {
 		return err
@@ -176,7 +176,7 @@ func validBudget(maxFailed uint32, policy OnExhausted) error {
 	return nil
 }
 
-// Fits refuses what has no effect, or is not allowed, under the settings of the queue.
+// Fits refuses fields that have no effect, or are not allowed, under the settings of the queue.
 func (n *NewSubmission) Fits(s *Settings) error {
 	switch {
 	case s.GroupRequired && n.Meta.GroupOf() == "":
@@ -188,7 +188,7 @@ func (n *NewSubmission) Fits(s *Settings) error {
 	return nil
 }
 
-// NumberRange is what the number at a pointer into an insert or a schedule may be. False: none with a range stands there.
+// NumberRange is the range of the number at a pointer into an insert or a schedule. False: there is no number with a range.
 func NumberRange(pointer string) (Range, bool) {
 	if pointer == "/chunks/count" || pointer == "/template/chunks/count" {
 		return numbers(1, MaxChunks), true
@@ -213,7 +213,7 @@ type Submission struct {
 	Waiting            uint32 // wait for a time: run_at or a retry
 	Reserved           uint32 // held by consumers
 	Done               uint32
-	Dead               uint32 // dead letters: out of attempts, to be redriven or deleted; in a failed submission, what ended it
+	Dead               uint32 // dead letters: out of attempts, to be redriven or deleted; in a failed submission, the chunk that ended it
 	Forwarded          uint32 // of the skipped ones, those that went on to another queue
 	Skipped            uint32 // given up; once the submission has ended, all that is neither done nor dead
 	OperationsPerChunk uint32
@@ -246,7 +246,7 @@ func SubmissionBytes(s *Submission) int {
 	return fixed + s.Meta.Bytes() + len(s.Prefix) + len(s.Template) + len(s.Failure) + len(s.Trace)
 }
 
-// ChunkState is where one chunk stands.
+// ChunkState is the state of one chunk.
 type ChunkState uint8
 
 // The states of a chunk. Ready is the absence of an exception and costs nothing to store.
@@ -295,7 +295,7 @@ func (c *Chunk) Bytes() int {
 	return fixed + len(c.Error) + len(c.Output) + len(c.Reported.Note)
 }
 
-// Settings is a queue's configuration; setting.go declares what each of them is and may be. Every decision reads the value of its moment.
+// Settings is a queue's configuration; setting.go declares each setting. Every decision reads the value of its moment.
 type Settings struct {
 	Durability         Durability
 	MaxAttempts        uint16
@@ -343,7 +343,7 @@ func (d OnDeadline) String() string { return onDeadlines[d] }
 // Requeue says where a chunk is requeued after a failed attempt.
 type Requeue uint8
 
-// Head: at its natural place, as the strategy sees it. Tail: behind all that was ready when it came back, whatever the strategy.
+// Head: at its natural place, as the strategy sees it. Tail: behind all chunks that were ready when it came back, whatever the strategy.
 const (
 	Head Requeue = iota
 	Tail
@@ -353,7 +353,7 @@ var requeues = [...]string{"head", "tail"}
 
 func (r Requeue) String() string { return requeues[r] }
 
-// Durability is what an answer promises.
+// Durability is the promise of an answer.
 type Durability uint8
 
 // Full syncs the disk before every answer; Relaxed answers before the sync, so a power cut (not a kill -9) may take back
@@ -375,7 +375,7 @@ type Stats struct {
 	DamagedTotal uint64
 	// dead letters given up because they were older than DeadRetention, since the server started
 	AgedTotal                      uint64
-	ConsumersAway                  uint64                   // whose streams broke, and who may still come back
+	ConsumersAway                  uint64                   // whose streams broke, and that may still come back
 	RulesActive                    [RuleActions]uint64      // by action
 	EndedAs                        [SubmissionStates]uint64 // SubmissionsEndedTotal by state
 	BulkTotal                      BulkCounts               // of bulk operations but dry runs, since the server started
@@ -393,7 +393,7 @@ type Stats struct {
 	UniqueRefused                  uint64         // inserts that found no room for it
 	Unreported                     uint64         // progress and notes of consumers that found no room
 	Rates                          RateStats      // of MaxRate
-	ViewBytes, QuestionViewBytes   uint64         // that the standing views take, and those that only questions made: as of the last second
+	ViewBytes, QuestionViewBytes   uint64         // of the standing views, and of those that only questions made, as of the last second
 	Paced, Unpaced                 uint64         // values at their limits: with a pace of their own in forecasts, without
 	ViewsRefused, QuestionsRefused uint64         // reserves and questions for want of memory for views, in all
 }
@@ -403,5 +403,5 @@ type RateStats struct {
 	Known     uint64 // rates
 	Values    uint64 // values that wait for one of them, or owe it something
 	Refused   uint64 // strategies that found no room for their rates
-	Forgotten uint64 // values without submissions that rates forgot, as there were too many
+	Forgotten uint64 // values without submissions that rates forgot, because there were too many
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Time is a moment as milliseconds since the Unix epoch, UTC; 0 means "none". The engine's core only ever sees moments
-// that were handed to it: it reads no clock.
+// Time is a moment as milliseconds since the Unix epoch, UTC; 0 means "none". The engine's core reads no clock: its callers pass moments
+// in.
 type Time int64
 
 // At converts a wall-clock moment, rounding down to the millisecond. The zero time.Time becomes 0.

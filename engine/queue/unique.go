@@ -16,7 +16,7 @@ const (
 	MaxUniqueWindows = 1 << 20 // keys of a queue that are held for a time
 )
 
-// UniqueWhileOpen is what `while` says of a key that is held as long as its submission is open.
+// UniqueWhileOpen is the `while` of a key that is held as long as its submission is open.
 const UniqueWhileOpen = "open"
 
 // Unique says that a submission is to be inserted only if no other one holds its key.
@@ -24,13 +24,13 @@ type Unique struct {
 	Key     string
 	Scope   string        // whose the key is: of the tenants with this entry of meta; "": of all others
 	For     time.Duration // how long the key is held from the insert on; 0: while the submission is open
-	Replace bool          // one that holds the key ends, and this one takes its place, if nothing of that one is reserved or finished
+	Replace bool          // the holder of the key ends, and this one takes its place, if nothing of the holder is reserved or finished
 }
 
-// uniqueConflicts are the names of what an insert does about a key that is held.
+// uniqueConflicts are the names of an insert's actions when its key is held.
 var uniqueConflicts = []string{"keep", "replace"}
 
-// NewUnique reads what an insert says of its unique key. The pointer of an error is relative to the submission.
+// NewUnique reads the unique key of an insert. The pointer of an error is relative to the submission.
 func NewUnique(key, while, onConflict string) (*Unique, error) {
 	u := &Unique{Key: key}
 	switch while {
@@ -64,7 +64,7 @@ func (u *Unique) Hash() KeyHash {
 	return HashKey(MadeKey + u.Scope + "\x00" + u.Key)
 }
 
-// While is how long the key is held, as an insert says it.
+// While is how long the key is held, as the insert writes it.
 func (u *Unique) While() string {
 	if u.For == 0 {
 		return UniqueWhileOpen
@@ -72,7 +72,7 @@ func (u *Unique) While() string {
 	return u.For.String()
 }
 
-// OnConflict is what the insert does about a key that is held, as it says it.
+// OnConflict is the insert's action when its key is held, as the insert names it.
 func (u *Unique) OnConflict() string {
 	if u.Replace {
 		return uniqueConflicts[1]

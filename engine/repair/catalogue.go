@@ -60,14 +60,14 @@ func withCatalogue(ctx context.Context, path string, fn func(*store.Catalogue, [
 	return fn(c, rows)
 }
 
-// identity is that of a directory, as its damaged catalogue or its other files have it. No file is ahead of it.
+// identity is that of a directory, as its damaged catalogue or its other files have it. No file is ahead of its generation.
 func (r *repairing) identity(ctx context.Context, catalogue string) (id queue.Identity) {
 	paths, err := filepath.Glob(filepath.Join(r.dir, "shards", "*", "*.db"))
 	if err != nil {
 		paths = nil // the pattern is sound
 	}
 	for _, path := range append([]string{catalogue}, paths...) {
-		read := sqlitedb.StillRows // a log that a file is to have is not taken in
+		read := sqlitedb.StillRows // the log that a file must have is not taken in
 		if path == catalogue {
 			read = sqlitedb.Rows
 		}
@@ -83,7 +83,7 @@ func (r *repairing) identity(ctx context.Context, catalogue string) (id queue.Id
 	return id
 }
 
-// folders gives each folder of a shard that the catalogue does not know any more a queue, with the settings of a new one.
+// folders makes a queue, with the settings of a new one, for each folder of a shard that the catalogue has lost.
 func (r *repairing) folders(ctx context.Context, path string, names map[queue.ShardID]string) error {
 	folders, err := os.ReadDir(filepath.Join(r.dir, "shards"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -113,8 +113,8 @@ func (r *repairing) folders(ctx context.Context, path string, names map[queue.Sh
 	})
 }
 
-// nameOf is the name of a queue whose row is lost: the one that stands in the damaged row, if it can be one. The first shard of a directory
-// is that of the queue `default`.
+// nameOf is the name of a queue whose row is lost: the one in the damaged row, if it is a possible name. The first shard of a directory
+// belongs to the queue `default`.
 func nameOf(shard queue.ShardID, damaged string, rows []store.QueueRow) string {
 	names := []string{damaged, fmt.Sprintf("recovered-%04d", shard)}
 	if shard == 0 {

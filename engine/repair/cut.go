@@ -13,12 +13,12 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// A journal is cut off before its first batch that is damaged or missing: an op behind it may rest on what that batch did, so replaying it
-// would make up a state that never was. Clients may hold positions and tokens that were written behind the cut, and rows of the store may
-// be of a position there. None of them may get another meaning: empty batches take the positions, in an epoch behind all that there may
-// have been. The numbers of submissions go on behind those that the store has anything of, as at every start.
+// A journal is cut off before its first batch that is damaged or missing: a later op may depend on that batch, so replaying it would make a
+// state that never was. Clients may hold positions and tokens that were written behind the cut, and rows of the store may be of a position
+// there. None of them may get another meaning. So empty batches take these positions, in an epoch behind all that there may have been. The
+// numbers of submissions go on behind those in the store, as at every start.
 
-// spareBatches is how many batches, and starts, may have been written that no one can count.
+// spareBatches is the assumed number of batches, and of starts, that may have been written and cannot be counted.
 const spareBatches = 1 << 10
 
 // faultOf names the fault of a journal; "": it has none, or none that a repair is for, as it belongs elsewhere or to another moment. ends
@@ -45,7 +45,7 @@ func faultOf(ctx context.Context, path string, id queue.Identity, checkpoint jou
 	return err.Error(), ends, nil
 }
 
-// damageOf is an error if anything of a journal is damaged, also what no start needs any more.
+// damageOf returns an error if any part of a journal is damaged, even one that no start needs any more.
 func damageOf(ctx context.Context, path string) error {
 	var found error
 	_, err := sqlitelog.Verify(ctx, path, func(d sqlitedb.Damage) {
@@ -76,10 +76,10 @@ type cutting struct {
 	kept  storeKeeps
 	now   time.Time
 
-	first    journal.Position // of the new journal: the batch at the checkpoint, of which a start reads the epoch
+	first    journal.Position // of the new journal: the batch at the checkpoint, where a start reads the epoch
 	last     journal.Position // the last one that is kept
 	read     journal.Position // the last one that was seen; 0: none
-	newest   journal.Position // that there was: seen, or in a row of the store
+	newest   journal.Position // the newest known: seen, or in a row of the store
 	epoch    uint32           // the latest that was seen
 	at       time.Time        // of the latest batch that was seen
 	whole    bool             // every batch so far was there
@@ -95,7 +95,7 @@ func (c *cutting) run(ctx context.Context, reason string) error {
 		if err := sqlitelog.Salvage(ctx, damaged, c.first-1, c.see); err != nil {
 			return err
 		}
-		if c.whole && !c.ends { // nothing is wrong with any batch, so some are missing behind them
+		if c.whole && !c.ends { // all batches are good, so some are missing behind them
 			c.unreadable(c.newest+1, time.Time{}, "what was written behind the batch before, if anything was, is not in the file")
 		}
 		c.report.Queue, c.report.Reason = c.queue, reason
@@ -104,7 +104,7 @@ func (c *cutting) run(ctx context.Context, reason string) error {
 	})
 }
 
-// see takes in a batch: it is kept, or what it did is lost.
+// see takes in a batch: it is kept, or its operations are lost.
 func (c *cutting) see(b sqlitelog.Batch) error {
 	if b.Damage == "" {
 		if err := journal.Decode(b.Bytes, func(queue.Time) {}, nothing{}); err != nil {
@@ -120,7 +120,7 @@ func (c *cutting) see(b sqlitelog.Batch) error {
 	c.newest = max(c.newest, b.Position)
 	switch {
 	case atCheckpoint && b.Damage != "":
-		return nil // what it did is in the store
+		return nil // its operations are in the store
 	case b.Damage != "":
 		c.unreadable(b.Position, time.Time{}, b.Damage)
 		return nil
@@ -138,14 +138,14 @@ func (c *cutting) see(b sqlitelog.Batch) error {
 	})
 }
 
-// unreadable notes that everything from a position on is cut off, and that no one can tell what was in the batch there.
+// unreadable notes that everything from a position on is cut off, and that the batch there cannot be read.
 func (c *cutting) unreadable(at journal.Position, when time.Time, why string) {
 	c.whole = false
 	c.report.Unreadable++
 	c.lose(&check.Op{Position: uint64(at), At: when, Op: check.OpDamaged, Fields: map[string]any{"detail": why}})
 }
 
-// note remembers what of an op must not be given out again, and the op itself when it is cut off.
+// note remembers the numbers of an op that must not be given out again, and the op itself if it is cut off.
 func (c *cutting) note(op *check.Op, cut bool) {
 	if op.At.After(c.at) {
 		c.at = op.At
@@ -183,7 +183,7 @@ func (c *cutting) lose(op *check.Op) {
 	c.lost = append(c.lost, l)
 }
 
-// write makes the new journal of the batches that are kept, and of empty ones up to the last position that there may have been.
+// write makes the new journal. It has the batches that are kept, and empty ones up to the last position that there may have been.
 func (c *cutting) write(ctx context.Context, damaged string) error {
 	at := queue.At(c.now)
 	if !c.at.IsZero() {
@@ -212,8 +212,8 @@ func (c *cutting) write(ctx context.Context, damaged string) error {
 	})
 }
 
-// keep writes the batches that are kept, from a position on, and says which position comes behind them. damaged is where they are; "":
-// none is kept.
+// keep writes the batches that are kept, from a position on, and returns the position behind them. damaged is the journal that has them;
+// "": none is kept.
 func (c *cutting) keep(ctx context.Context, damaged string, next journal.Position,
 	fn func(journal.Position, []byte) error) (journal.Position, error) {
 	if damaged == "" {

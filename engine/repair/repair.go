@@ -20,9 +20,9 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// Dir repairs the data directory `from` in a copy, which appears at `to` once it is finished and checked; there must be nothing yet. When
-// nothing needs it none is made, and the report says what the check found. No server may use `from` until its files are copied. Of o
-// everything is used but Opened and Fault.
+// Dir repairs the data directory `from` in a copy, which appears at `to` once it is finished and checked. There must be nothing at `to`
+// yet. If nothing needs a repair, there is no copy, and the report has the result of the check. No server may use `from` until its files
+// are copied. Dir ignores Opened and Fault of o.
 func Dir(ctx context.Context, from, to string, o check.Options) (*Report, error) {
 	return repair(ctx, from, to, o, false, publish)
 }
@@ -44,7 +44,8 @@ func InPlace(ctx context.Context, dir, old string, o check.Options) (*Report, er
 	return r, err
 }
 
-// repair makes the copy, and has finish put it into its place. hold keeps servers away until then, and not only until all is copied.
+// repair makes the copy, and calls finish to put it into its place. With hold, it keeps servers away until then, and not only until all is
+// copied.
 func repair(ctx context.Context, from, to string, o check.Options, hold bool,
 	finish func(partial, to string) error) (_ *Report, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +82,7 @@ func repair(ctx context.Context, from, to string, o check.Options, hold bool,
 	return r.report, finish(partial, to)
 }
 
-// copyOthers copies what is beside the databases, such as the file with a token; not the lock, nor the space that is held back.
+// copyOthers copies the files beside the databases, such as the one with a token, but not the lock and the ballast.
 func copyOthers(from, to string) error {
 	list, err := os.ReadDir(from)
 	if err != nil {
@@ -109,7 +110,7 @@ type repairing struct {
 	dir    string // the copy
 	report *Report
 	files  []*queueFiles
-	lost   []Lost // what was written behind the cuts, or cannot be read
+	lost   []Lost // operations behind the cuts, and data that cannot be read
 }
 
 // queueFiles is a queue with its files.
@@ -154,7 +155,7 @@ func (r *repairing) list(ctx context.Context) error {
 	})
 }
 
-// queue repairs the files of a queue. The check names what is not repaired.
+// queue repairs the files of a queue. The check names the damage that it leaves.
 func (r *repairing) queue(ctx context.Context, q *queueFiles) (err error) {
 	if err := os.MkdirAll(q.folder, 0o700); err != nil {
 		return err
@@ -187,7 +188,7 @@ func (r *repairing) queue(ctx context.Context, q *queueFiles) (err error) {
 	return nil
 }
 
-// shown is a text with the path of the directory in the place of that of the copy.
+// shown is a text with the path of the directory instead of that of the copy.
 func (r *repairing) shown(text string) string {
 	return strings.ReplaceAll(text, r.dir, filepath.Clean(r.report.Data))
 }
@@ -198,7 +199,7 @@ func (r *repairing) doing(what string) {
 	}
 }
 
-// check looks at the copy, and finds out what of the operations that were cut off it has all the same: the store may be ahead of a cut.
+// check checks the copy, and finds operations that were cut off and are in it all the same, because the store may be ahead of a cut.
 func (r *repairing) check(ctx context.Context, to string) (err error) {
 	r.report.Lost = []Lost{}
 	r.o.Opened, r.o.Fault = func(e *engine.Engine) {
@@ -233,7 +234,7 @@ func (r *repairing) lose(l *Lost) {
 	}
 }
 
-// publish has a finished copy appear under its name, durably.
+// publish gives a finished copy its name, durably.
 func publish(partial, to string) error {
 	err := filepath.WalkDir(partial, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -259,7 +260,7 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// has says whether an engine has what an op did that was cut off.
+// has says whether an engine has the result of an op that was cut off.
 func has(ctx context.Context, e *engine.Engine, l *Lost) bool {
 	id, err := queue.ParseSubmissionID(l.Submission)
 	if err != nil {

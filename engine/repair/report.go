@@ -20,14 +20,14 @@ const Version = 1
 // maxLost is how many losses are listed; the others are counted.
 const maxLost = 10_000
 
-// Report says what was repaired, and what is lost.
+// Report has the repairs and the losses.
 type Report struct {
 	Version  int           `json:"version"`
 	Data     string        `json:"data"`          // the directory as it was, and is
-	To       string        `json:"to,omitempty"`  // the one that was made; "": nothing needed it
-	Old      string        `json:"old,omitempty"` // where what was damaged is, of a repair in place
-	Files    []File        `json:"files"`         // that were made of what can be read of the damaged ones
-	Left     []Rows        `json:"left"`          // what of them could not be kept
+	To       string        `json:"to,omitempty"`  // the directory that was made; "": nothing needed a repair
+	Old      string        `json:"old,omitempty"` // of a repair in place: the damaged directory
+	Files    []File        `json:"files"`         // that were made of the readable parts of damaged ones
+	Left     []Rows        `json:"left"`          // rows of them that could not be kept
 	Journals []Journal     `json:"journals"`      // that were cut off
 	Noted    int           `json:"noted"`         // contents, attachments and outputs whose loss was noted in the store
 	Losses   int           `json:"losses"`        // how many there are
@@ -59,7 +59,7 @@ type Rows struct {
 	Detail string `json:"detail"`
 }
 
-// String is it as a line.
+// String is the rows as a line.
 func (l *Rows) String() string {
 	where := fmt.Sprintf("row %d", l.Row)
 	switch {
@@ -87,14 +87,14 @@ type Journal struct {
 // Lost is something that was written, and is gone.
 type Lost struct {
 	Queue    string     `json:"queue"`
-	Position uint64     `json:"position,omitempty"` // of its batch, of what was in a journal
+	Position uint64     `json:"position,omitempty"` // of its batch, if it was in a journal
 	At       *time.Time `json:"at,omitempty"`
-	// Of a journal: insert, complete, return, end, ...; damaged: no one can tell what it was. Of a store: insert: the submission is gone;
-	// state: all of its chunks are to be done again; ended: it had ended, and is gone; content, attachment, output: it is there without.
-	// settings: the queue has those of a new one; queue: everything in it is gone.
+	// Of a journal: insert, complete, return, end, ...; damaged: it cannot be read. Of a store: insert: the submission is gone; state: all
+	// of its chunks are to be done again; ended: it had ended, and is gone; content, attachment, output: the submission lacks it. settings:
+	// the queue has those of a new one; queue: everything in it is gone.
 	Op         string         `json:"op"`
 	Seq        uint32         `json:"seq,omitempty"`        // its number in the shard, where the id is not known
-	Submission string         `json:"submission,omitempty"` // none when its insert cannot be read: the fields have its number then
+	Submission string         `json:"submission,omitempty"` // none if its insert cannot be read: then the fields have its number
 	Chunk      *uint32        `json:"chunk,omitempty"`
 	Fields     map[string]any `json:"fields,omitempty"`
 }
@@ -132,7 +132,7 @@ func (l *Lost) String() string {
 	return line + fmt.Sprintf(": %s is undone: %s", l.Op, fields)
 }
 
-// target is what something was set for.
+// target is the thing that a setting was for.
 func (l *Lost) target() string {
 	if entry, is := l.Fields["entry"].(map[string]any); is {
 		return fmt.Sprintf("the value %v of %q", entry["value"], entry["key"])
@@ -143,13 +143,13 @@ func (l *Lost) target() string {
 	return "the queue"
 }
 
-// several tells of submissions that went with a page.
+// several describes submissions that were lost with a page.
 func (l *Lost) several(which string) string {
 	return fmt.Sprintf(": %v %s submissions are gone, with numbers of the shard from %v to %v", l.Fields["submissions"], which,
 		l.Fields["first_seq"], l.Fields["last_seq"])
 }
 
-// ofStore is the line of what was in a store.
+// ofStore is the line of a loss from a store.
 func (l *Lost) ofStore() string {
 	line := "queue " + l.Queue
 	switch {
@@ -239,7 +239,7 @@ func (r *repairing) look(ctx context.Context) (found map[string][]engine.Fault, 
 	return found, report, err
 }
 
-// emptyClosed empties the queues that were repaired and that a server cannot open all the same.
+// emptyClosed empties the queues that a server cannot open although they were repaired.
 func (r *repairing) emptyClosed(ctx context.Context, report *check.Report) (some bool, err error) {
 	for _, q := range r.files {
 		at := slices.IndexFunc(report.Queues, func(of check.Queue) bool { return of.Name == q.name })
@@ -261,14 +261,14 @@ func (r *repairing) emptyClosed(ctx context.Context, report *check.Report) (some
 	return some, nil
 }
 
-// note stores what is lost of submissions of a queue, so that later checks know it, and so that it is in the report.
+// note stores the losses of a queue's submissions, so that later checks know them, and adds them to the report.
 func (r *repairing) note(ctx context.Context, q *queueFiles, found []engine.Fault) (err error) {
 	if len(found) == 0 {
 		return nil
 	}
 	s, err := store.Open(ctx, filepath.Join(q.folder, "store.db"), store.Options{Identity: q.id})
 	if err != nil {
-		return ctx.Err() // it is named by the check
+		return ctx.Err() // the check names it
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	list, err := store.Losses(ctx, s)
@@ -292,12 +292,12 @@ func (r *repairing) note(ctx context.Context, q *queueFiles, found []engine.Faul
 	return store.PutLosses(ctx, s, list)
 }
 
-// joins says whether a lost content comes right behind others that are lost.
+// joins says whether a lost content comes right behind the previous lost ones.
 func joins(last, next *store.Loss) bool {
 	return last.Kind == store.LostContent && next.Kind == last.Kind && next.Seq == last.Seq && next.First == last.First+last.Count
 }
 
-// lostOf is a fault as a loss of the report; of outputs it is one for each that is known.
+// lostOf is a fault as losses of the report: one, or for outputs, one for each that is known.
 func lostOf(f *engine.Fault) []Lost {
 	l := Lost{Queue: f.Queue, Submission: f.Submission.String()}
 	switch f.Loss.Kind {

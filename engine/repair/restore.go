@@ -1,7 +1,7 @@
 package repair
 
 // A restore puts a shard or a queue from a backup into the data directory of a stopped server, beside shards that are newer. Clients and
-// other shards know things of the shard from after the backup. These must not get another meaning:
+// other shards hold names and numbers that the shard gave out after the backup. These must not get another meaning:
 //
 //	tokens of reservations    the shard goes on in an epoch behind all that there can have been, so it gives none out again
 //	numbers of dead letters   its outbox goes on behind all that other queues can have seen, so they take no letter for an old one
@@ -41,18 +41,18 @@ import (
 type Restore struct {
 	Dir     string // the data directory
 	Queue   string // "orders~2" is a shard; "orders" are all shards of it that are in quarantine
-	Replace bool   // also what is not in quarantine
+	Replace bool   // also shards that are not in quarantine
 	Now     func() time.Time
 }
 
-// Restored is what a restore did.
+// Restored is the result of a restore.
 type Restored struct {
 	Made   time.Time // the moment of the backup
 	Queues []string
 	Before []string // the folders that now have the files that were there
 }
 
-// known is what a catalogue says of the queue.
+// known is a catalogue's data about the queue.
 type known struct {
 	id     queue.Identity
 	rows   []store.QueueRow // the queue and its further shards
@@ -187,7 +187,7 @@ func numberOf(row *store.QueueRow) int {
 	return max(number, 1)
 }
 
-// chosen are the rows of what is to be restored.
+// chosen are the rows of the shards to restore.
 func (o *Restore) chosen(rows []store.QueueRow) (list []store.QueueRow, err error) {
 	_, number := queue.CutShard(o.Queue)
 	for i := range rows {
@@ -256,11 +256,12 @@ func fits(row *store.QueueRow, now, then *known) error {
 	return nil
 }
 
-// goOn makes the files of a shard those of this directory, and appends a batch that keeps it from giving out again what it gave out
-// between the backup and the restore. It says in which epoch the shard goes on.
+// goOn gives the files of a shard the identity of this directory. It appends a batch that keeps the shard from giving out again the numbers
+// that it gave out between the backup and the restore. It returns the epoch in which the shard goes on.
 //
-// Epochs count starts and failed commits, and numbers of the outbox count dead letters. So the time in seconds, and in millionths of a
-// millisecond, is ahead of both. If the clock was set back, or the journal is lost, the newest epoch that is known and some to spare are.
+// Epochs count starts and failed commits, and numbers of the outbox count dead letters. So the time in seconds is ahead of the epochs, and
+// the time in millionths of a millisecond ahead of the numbers. If the clock was set back, or the journal is lost, the newest known epoch
+// and some to spare are.
 func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time, newest uint32) (epoch uint32, err error) {
 	path := filepath.Join(folder, "journal.db")
 	if err := errors.Join(store.Assign(filepath.Join(folder, "store.db"), id), store.Assign(path, id)); err != nil {
@@ -287,7 +288,7 @@ func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time,
 	var batch journal.Encoder
 	batch.Reset(epoch, now)
 	batch.Epoch(epoch)
-	// A letter that is there and gone again is a number that is used.
+	// A letter that is put and removed again uses up its number.
 	number := uint64(epoch) * 1000 << 20
 	batch.Move(journal.Move{Kind: journal.MoveRenumber, Number: number, Queue: engine.DefaultQueue, Indexes: []uint32{0}})
 	batch.Move(journal.Move{Kind: journal.MoveDelivered, Number: number, Indexes: []uint32{0}})
@@ -295,14 +296,14 @@ func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time,
 	return epoch, err
 }
 
-// The folder of the files that were there has the time in its name. It is not before the epoch in which the shard goes on, so that the next
+// The name of the folder with the earlier files has the time. The time is not before the epoch in which the shard goes on, so the next
 // restore knows that epoch when the journal is lost.
 const (
 	beforeMark = ".before-"
 	beforeTime = "20060102T150405.000Z"
 )
 
-// put puts a folder into the place of another.
+// put puts a folder into the place of another one.
 func (o *Restore) put(from, to string, epoch uint32) (before string, err error) {
 	at := o.Now()
 	if went := time.Unix(int64(epoch), 0); went.After(at) {

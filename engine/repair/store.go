@@ -20,10 +20,10 @@ import (
 	"github.com/quern-queue/quern/engine/store"
 )
 
-// storeKeeps is what a store says about its journal.
+// storeKeeps is the data of a store about its journal.
 type storeKeeps struct {
 	checkpoint journal.Position // everything up to here is in the store
-	newest     journal.Position // some of its rows hold what was done up to here
+	newest     journal.Position // some of its rows include operations up to here
 	ids        map[uint32]queue.SubmissionID
 }
 
@@ -43,8 +43,8 @@ func whatIsKept(ctx context.Context, s *store.Store) (k storeKeeps, err error) {
 	})
 }
 
-// damagedOf is what is wrong with the file of a store or a catalogue; "": nothing, or something that no repair is for. open opens it, and
-// verify compares its checksums.
+// damagedOf names the damage of a store or a catalogue; "": there is none, or none that a repair is for. open opens the file, and verify
+// compares its checksums.
 func damagedOf(ctx context.Context, path string, open func() error,
 	verify func(tell func(sqlitedb.Damage)) error) (reason string, err error) {
 	if _, err := os.Stat(path); err != nil {
@@ -60,7 +60,7 @@ func damagedOf(ctx context.Context, path string, open func() error,
 	if err != nil {
 		return err.Error(), nil
 	}
-	kept, err := sqlitedb.KeepLog(path) // the reading takes the log in, and a file that was in use is to have one
+	kept, err := sqlitedb.KeepLog(path) // the reading takes the log in, and a file that was in use must have one
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -72,8 +72,8 @@ func damagedOf(ctx context.Context, path string, open func() error,
 	return reason, errors.Join(err, kept.Close())
 }
 
-// replace has make write a new database in the place of a damaged one, which is at `damaged` meanwhile and is removed then: the directory
-// that was copied has it. The index of its log may be damaged, and is made again.
+// replace has make write a new database in the place of a damaged one. The damaged one is at `damaged` meanwhile, and is then removed,
+// because the original directory still has it. The index of its log may be damaged, and is made again.
 func replace(path string, make func(damaged string) error) error {
 	damaged := path + ".damaged"
 	for _, suffix := range []string{"", "-wal"} {
@@ -135,7 +135,7 @@ func (r *repairing) store(ctx context.Context, q *queueFiles) (salvaged bool, er
 	return true, nil
 }
 
-// firstOf is the first batch that a journal has, 0 for none. A journal that opens is closed in good order, so that its log is not missed
+// firstOf is the first batch of a journal, 0 for none. A journal that opens is closed in good order, so that no one misses its log
 // afterwards.
 func firstOf(ctx context.Context, path string, id queue.Identity) (first journal.Position, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +159,7 @@ func firstOf(ctx context.Context, path string, id queue.Identity) (first journal
 	return first, err
 }
 
-// leftOut notes what of a file could not be kept.
+// leftOut notes rows of a file that could not be kept.
 func (r *repairing) leftOut(queueName, file string, l *store.LeftOut) {
 	row := Rows{Queue: queueName, File: file, Table: l.Table, Row: l.Row, Detail: l.Detail}
 	if l.Upto != l.Row {
@@ -200,7 +200,7 @@ func (r *repairing) leftOut(queueName, file string, l *store.LeftOut) {
 	}
 }
 
-// empty puts new files into the place of those of a queue that cannot be opened, and notes all that it had, as far as that can be read.
+// empty replaces the files of a queue that cannot be opened by new ones, and notes everything that it had, as far as that can be read.
 func (r *repairing) empty(ctx context.Context, q *queueFiles, reason string) error {
 	known, err := r.known(ctx, q)
 	if err != nil {
@@ -228,7 +228,7 @@ func (r *repairing) empty(ctx context.Context, q *queueFiles, reason string) err
 	return nil
 }
 
-// knownOf is what can be read of a queue that cannot be opened.
+// knownOf is the readable data of a queue that cannot be opened.
 type knownOf struct {
 	ids    []queue.SubmissionID
 	newest journal.Position
@@ -239,7 +239,7 @@ type knownOf struct {
 func (r *repairing) known(ctx context.Context, q *queueFiles) (k knownOf, err error) {
 	bySeq, ids := map[uint32]queue.SubmissionID{}, map[queue.SubmissionID]bool{}
 	if s, err := store.Open(ctx, filepath.Join(q.folder, "store.db"), store.Options{Identity: q.id}); err == nil {
-		_ = s.Load(ctx, func(row checkpoint.Row) error { bySeq[row.Seq] = row.ID; return nil }) // what can be read is what is known
+		_ = s.Load(ctx, func(row checkpoint.Row) error { bySeq[row.Seq] = row.ID; return nil }) // as far as the rows can be read
 		_ = s.History.EndedSince(ctx, 0, func(id queue.SubmissionID) { ids[id] = true })
 		if err := s.Close(); err != nil {
 			return k, err
@@ -250,7 +250,7 @@ func (r *repairing) known(ctx context.Context, q *queueFiles) (k knownOf, err er
 		if epoch, err := journal.Epoch(b.Bytes); err == nil && b.Damage == "" {
 			k.epoch = max(k.epoch, epoch)
 		}
-		return check.Ops(&b, bySeq, func(check.Op) error { return nil }) // which adds those that it inserts
+		return check.Ops(&b, bySeq, func(check.Op) error { return nil }) // adds the submissions that the batch inserts
 	})
 	for _, id := range bySeq {
 		ids[id] = true

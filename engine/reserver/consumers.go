@@ -2,8 +2,8 @@ package reserver
 
 import "github.com/quern-queue/quern/engine/queue"
 
-// consumers interns the names that reservations were made under, and links the reservations of each in the order in which
-// they were made. A name is forgotten when its last reservation goes.
+// consumers interns the names of consumers, and links the reservations of each in the order in which they were made. A name is forgotten
+// when its last reservation goes.
 type consumers struct {
 	ids   map[string]uint32
 	table []consumer
@@ -19,8 +19,8 @@ type consumer struct {
 	seen        queue.Time
 }
 
-// kin is where a reservation stands among those of its consumer. They lie beside the table of holds, whose entries fill one
-// cache line each.
+// kin is the place of a reservation among those of its consumer. Kins lie beside the table of holds, whose entries fill one cache line
+// each.
 type kin struct {
 	ordinal    uint64 // counts all reservations ever made: of one consumer they grow along the list
 	prev, next int32
@@ -64,7 +64,7 @@ func (c *consumers) link(id, slot uint32, now queue.Time) {
 	of.seen = max(of.seen, now)
 }
 
-// leave takes it out.
+// leave takes the reservation out of the list.
 func (c *consumers) leave(id, slot uint32) {
 	of, at := &c.table[id], c.kin.At(slot)
 	if at.prev != none {
@@ -88,12 +88,12 @@ func (c *consumers) leave(id, slot uint32) {
 
 func (c *consumers) name(id uint32) string { return c.table[id].name }
 
-// Holding is what a consumer holds.
+// Holding sums up the reservations of a consumer.
 type Holding struct {
 	Name   string
 	Held   int        // reservations, those among them that are finishing
 	Oldest queue.Time // when the oldest of them was made
-	Seen   queue.Time // the last time that it reserved, extended or finished something, as far as Saw was told
+	Seen   queue.Time // the last time that it reserved, extended or finished something, by the calls of Saw
 }
 
 func (r *Reserver) holding(of *consumer) Holding {
@@ -116,7 +116,7 @@ func (r *Reserver) Consumers(from, most int, fn func(Holding)) (next int) {
 	return end
 }
 
-// Holding is what the consumer of this name holds; false: nothing.
+// Holding is the Holding of the consumer of this name; false: it holds nothing.
 func (r *Reserver) Holding(name string) (Holding, bool) {
 	id, known := r.consumers.ids[name]
 	if !known {
@@ -125,14 +125,14 @@ func (r *Reserver) Holding(name string) (Holding, bool) {
 	return r.holding(&r.consumers.table[id]), true
 }
 
-// Place is where a reservation stands in the list of its consumer. The zero value is before the first.
+// Place is the place of a reservation in the list of its consumer. The zero value is before the first.
 type Place struct {
 	Ordinal uint64
 	Slot    uint32
 }
 
-// HeldBy calls fn for the reservations of a consumer after a place, the oldest first, until it returns false. fn may remove
-// the one it is given. When the reservation of the place itself is gone, those before it are passed over one by one.
+// HeldBy calls fn for the reservations of a consumer after a place, the oldest first, until it returns false. fn may remove the one that it
+// gets. If the reservation at the place itself is gone, those before it are passed over one by one.
 func (r *Reserver) HeldBy(name string, after Place, fn func(at Place, h *Hold) bool) {
 	id, known := r.consumers.ids[name]
 	if !known {
@@ -162,11 +162,11 @@ func (r *Reserver) Saw(h *Hold, now queue.Time) {
 // that has either. That is room for 71,000 of the longest notes, or 262,000 reservations with a progress alone.
 const (
 	MaxReportedBytes = 24 << 20
-	reportedBytes    = 96 // an entry of the map, with its share of what is free in it
+	reportedBytes    = 96 // an entry of the map, with its share of the map's free room
 )
 
-// reported is what consumers say of the chunks that they hold, by slot. It is kept beside the table of
-// reservations, so that those without a report cost nothing.
+// reported has the reports of consumers on the chunks that they hold, by slot. It is beside the table of reservations, so that reservations
+// without a report cost nothing.
 type reported struct {
 	of    map[uint32]queue.Reported // nil until a consumer says something
 	bytes int
@@ -200,7 +200,7 @@ func (r *Reserver) Report(slot uint32, says queue.Reported) {
 	r.reported.bytes += more
 }
 
-// Reported is what the consumer of a chunk said last of its work.
+// Reported is the last report of a chunk's consumer on its work.
 func (r *Reserver) Reported(h *Hold) queue.Reported {
 	if len(r.reported.of) == 0 {
 		return queue.Reported{}
@@ -209,7 +209,7 @@ func (r *Reserver) Reported(h *Hold) queue.Reported {
 	return r.reported.of[slot]
 }
 
-// forget is for a reservation that goes.
+// forget drops the report of a reservation that goes.
 func (t *reported) forget(slot uint32) {
 	if len(t.of) == 0 {
 		return

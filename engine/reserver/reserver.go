@@ -9,11 +9,11 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// State says what is happening to a reservation.
+// State is the state of a reservation.
 type State uint8
 
-// The states. A Finishing reservation has an operation on its way to the disk and keeps shielding its chunk until that
-// is committed; an Expiring one too, but its consumer may still come first. Not so a Dying one: it was the chunk's last try.
+// The states. A Finishing reservation has an operation on its way to the disk, and keeps its chunk until that is committed. So does an
+// Expiring one, but its consumer may still come first. The consumer of a Dying one may not: it was the chunk's last try.
 const (
 	Held State = iota
 	Finishing
@@ -31,7 +31,7 @@ type Hold struct {
 	Attempt  uint16
 	State    State
 	Counted  bool  // it counts as in flight (a late finish holds its chunk without counting)
-	Ledger   uint8 // what was charged for it, as the caller numbers them; 0: none
+	Ledger   uint8 // the ledger that was charged for it, by the caller's numbers; 0: none
 	seen     bool  // by the recount of its submission: as List.seen, or not met yet
 
 	bucket         int16 // of the wheel; none while it is in none
@@ -47,7 +47,7 @@ type Hold struct {
 type List struct {
 	head  int32
 	count uint32
-	seen  bool // what Hold.seen is when a recount has met it, and while there is none
+	seen  bool // the value of Hold.seen after a recount has met it, and while there is none
 }
 
 // NewList is an empty list.
@@ -63,7 +63,7 @@ type Reserver struct {
 	Unreported uint64 // reports that were not kept for want of room, since the server's start
 
 	holds     Pages[Hold]
-	free      int32 // the first free slot, of which each names the next one in `next`; none: there is none
+	free      int32 // the first free slot; each names the next one in `next`; none: there is none
 	byChunk   table // seq<<32|index -> slot
 	sequence  uint64
 	wheel     wheel
@@ -156,20 +156,20 @@ func (r *Reserver) Find(seq, index uint32) (slot uint32, ok bool) {
 	return r.byChunk.find(chunkKey(seq, index))
 }
 
-// Extend moves a deadline. It is also how a reservation whose expiry or end was called off is watched again.
+// Extend moves a deadline. It also puts a reservation back under watch whose expiry or end was called off.
 func (r *Reserver) Extend(slot uint32, deadline queue.Time) {
 	r.wheel.remove(&r.holds, slot)
 	r.holds.At(slot).Deadline = deadline
 	r.wheel.add(&r.holds, slot)
 }
 
-// Expired appends to dst the slots of Held reservations whose deadline is at or before now, at most `most`, and marks
-// them Expiring. The rest is found by the next call.
+// Expired appends to dst the slots of Held reservations whose deadline is at or before now, at most `most`, and marks them Expiring. The
+// next call finds the rest.
 func (r *Reserver) Expired(dst []uint32, now queue.Time, most int) []uint32 {
 	return r.wheel.sweep(&r.holds, dst, now, most)
 }
 
-// Each calls fn for every reservation of the list until it returns false. fn may remove the one it is given.
+// Each calls fn for every reservation of the list until it returns false. fn may remove the one that it gets.
 func (r *Reserver) Each(list *List, fn func(slot uint32, h *Hold) bool) {
 	for slot := list.head; slot != none; {
 		h := r.holds.At(uint32(slot))
@@ -186,13 +186,13 @@ func (r *Reserver) Consumer(h *Hold) string { return r.consumers.name(h.consumer
 
 func chunkKey(seq, index uint32) uint64 { return uint64(seq)<<32 | uint64(index) }
 
-// Resolution is how exactly SweptTo knows.
+// Resolution is the precision of SweptTo.
 const Resolution = wheelTick * time.Millisecond
 
-// SweptTo is up to when deadlines were looked through by Expired, and up to Resolution less: none before it was missed.
+// SweptTo is the time, or up to Resolution less, up to which Expired has looked at deadlines: it missed none before.
 func (r *Reserver) SweptTo() queue.Time { return queue.Time(r.wheel.at * wheelTick) }
 
-// Slots bounds the slots that reservations lie in: each is below it. It only grows.
+// Slots bounds the slots of reservations: each is below it. It only grows.
 func (r *Reserver) Slots() uint32 { return r.holds.n }
 
 // Key authenticates tokens. It is durable: drawn once for a data directory.
@@ -254,7 +254,7 @@ func (r *Reserver) EndRecount() (held, counted uint32) {
 	return held, counted
 }
 
-// SetLen corrects how many reservations the list says that it has.
+// SetLen corrects the length of the list.
 func (l *List) SetLen(n uint32) { l.count = n }
 
 func (r *recount) came(h *Hold) {

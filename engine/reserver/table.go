@@ -1,11 +1,11 @@
 package reserver
 
-// table finds the slot of a chunk's reservation: open addressing with linear probing, deletion by shifting back (Knuth,
-// TAOCP 3, 6.4, algorithm R), so that finding, putting and dropping touch one or two cache lines where a Go map touches
-// several. Every reservation and every completion comes by here.
+// table finds the slot of a chunk's reservation. It uses open addressing with linear probing, and deletion by shifting back (Knuth, TAOCP
+// 3, 6.4, algorithm R). So finding, putting and dropping touch one or two cache lines; a Go map touches several. Every reservation and
+// every completion uses it.
 //
-// It grows and shrinks bit by bit, so that no call takes long however many reservations there are: while it moves, each put
-// and drop takes some entries over from the old array, whole runs of them, so that what is left there is still found.
+// It grows and shrinks bit by bit, so that no call takes long however many reservations there are. While it moves, each put and drop takes
+// some entries over from the old array. It takes whole runs of them, so that the entries that are left can still be found.
 type table struct {
 	entries []tableEntry // a power of two of them, at most 3/4 in use
 	old     []tableEntry // not yet taken over; nil: all are
@@ -33,7 +33,7 @@ func home(key uint64, shift uint8) int {
 	return int(key * golden >> shift)
 }
 
-// place is where key is in the entries, or the free entry where it would.
+// place is the index of key in the entries, or of the free entry where it would be.
 func place(entries []tableEntry, shift uint8, key uint64) int {
 	i := home(key, shift)
 	for entries[i].slot != 0 && entries[i].key != key {
@@ -127,8 +127,8 @@ func (t *table) move() {
 	t.old = nil
 }
 
-// Pages is a table of entries that are numbered from 0. It grows by a page at a time, and nothing in it is ever copied: however large it
-// is, growing costs the same, and pointers into it stay good.
+// Pages is a table of entries that are numbered from 0. It grows by a page at a time, and never copies an entry. So growing costs the same
+// at any size, and pointers into it stay good.
 type Pages[T any] struct {
 	list []*[pageEntries]T
 	n    uint32

@@ -53,9 +53,9 @@ func (w *wheel) remove(holds *Pages[Hold], slot uint32) {
 	h.bucket = none
 }
 
-// sweep visits the buckets from the last swept tick to now (each at most once) and collects what is due. Whatever is due
-// leaves the wheel, so that a bucket that is visited again does not show it again: an Expiring or Finishing reservation
-// either goes or comes back by Extend.
+// sweep visits the buckets from the last swept tick to now (each at most once) and collects the reservations that are
+// due. They leave the wheel, so that a second visit to the bucket does not find them again: an Expiring or Finishing
+// reservation either goes or comes back by Extend.
 func (w *wheel) sweep(holds *Pages[Hold], dst []uint32, now queue.Time, most int) []uint32 {
 	end := int64(now) / wheelTick
 	last := min(end, w.at+wheelBuckets-1)

@@ -15,14 +15,14 @@ type cron struct {
 const (
 	day = 24 * 60 * 60
 
-	// searchYears bounds the search for a day. Days that few years have are those of a weekday on a date, which come back within
-	// 28 years, or 40 around a century that has no leap year.
+	// searchYears bounds the search for a day. The rarest days are those of a weekday on a date. They come back within 28 years, or 40
+	// around a century that has no leap year.
 	searchYears = 41
 
 	maxYear = 9999
 )
 
-// parseCron reads the fields. It keeps their columns for what it says about mistakes.
+// parseCron reads the fields. It keeps their columns for its error messages.
 func parseCron(text string, seconds bool) (c cron, err error) {
 	fields := []*field{&minuteField, &hourField, &dayField, &monthField, &weekdayField}
 	sets := []*set{&c.minutes, &c.hours, &c.days, &c.months, &c.weekdays}
@@ -218,7 +218,7 @@ func (c *cron) inHours(from, end int64) (n int64) {
 	return n
 }
 
-// perHour is how many fitting times an hour has that fits.
+// perHour is how many fitting times a fitting hour has.
 func (c *cron) perHour() int64 {
 	return int64(bits.OnesCount64(c.minutes.bits)) * int64(bits.OnesCount64(c.seconds.bits))
 }

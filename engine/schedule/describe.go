@@ -22,7 +22,7 @@ func (s *Spec) Describe() string {
 	return when + ", " + s.loc.String()
 }
 
-// span writes a duration without the zero parts that Go writes.
+// span writes a duration without parts that are zero.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -37,7 +37,7 @@ func span(d time.Duration) string {
 // rhythm says whether the time of day speaks of "every ..." itself, so that it needs no "every day" behind it.
 func (c *cron) rhythm() bool { return strings.Contains(c.describeTime(), "every") }
 
-// fewTimes is how many times of day are listed one by one.
+// fewTimes is the most times of day that are listed one by one.
 const fewTimes = 6
 
 func (c *cron) describeTime() string {

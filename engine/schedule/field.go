@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// field is what one field of a cron spec may hold.
+// field says which values one field of a cron spec may have.
 type field struct {
 	name        string
 	least, most int
@@ -25,7 +25,7 @@ var (
 	weekdayField = field{name: "weekday", most: 7, names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}, days: true}
 )
 
-// set is what a field allows: bit n is set when n is allowed.
+// set is the set of numbers that a field allows: bit n is set when n is allowed.
 type set struct {
 	bits uint64
 	last uint64 // day of month: bit n is the n-th day before the last; weekday: bit n is the last weekday n of the month
@@ -170,7 +170,7 @@ func (r *reader) spread(out *set, part string, at int) {
 	out.bits |= r.span(low, high, step)
 }
 
-// top is the largest number that `*` stands for: 7 is only another name of Sunday.
+// top is the largest number that `*` stands for. It is not 7 for weekdays, which is only another name of Sunday.
 func (r *reader) top() int {
 	if r.name == weekdayField.name {
 		return 6

@@ -77,14 +77,14 @@ func (s *Spec) zoneAt(unix int64) zone {
 	z := zone{start: math.MinInt64, end: math.MaxInt64, offset: int64(offset), before: int64(offset)}
 	start, end := t.ZoneBounds()
 	if !end.IsZero() {
-		// Beyond the last year of the zone's table ZoneBounds may end a stretch early, on the last day of a leap year even at t
-		// itself (seen with Go 1.26). A stretch that is cut in two is no mistake, one that does not go on would be. Clocks change at
-		// full quarters of an hour.
+		// Beyond the last year of the zone's table, ZoneBounds may end a stretch early, on the last day of a leap year even at t itself
+		// (seen with Go 1.26). A stretch that is cut in two does no harm, but an empty one would stop the search. Clocks change at full
+		// quarters of an hour.
 		if z.end = end.Unix(); z.end <= unix {
 			z.end = unix - unix%quarter + quarter
 		}
 	}
-	if z.end <= unix { // beyond the zone's table, package time has leap years end a day early: that day's bounds are behind it
+	if z.end <= unix { // beyond the zone's table, package time ends leap years a day early: the bounds of that day are behind it
 		z.end = time.Date(t.UTC().Year()+1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
 	if !start.IsZero() {
@@ -112,7 +112,7 @@ func (s *Spec) after(unix int64) (int64, bool) {
 		if gone || z.end == math.MaxInt64 {
 			return 0, false
 		}
-		if next := s.zoneAt(z.end); next.offset < z.offset { // its clock shows the last wall times of z once more
+		if next := s.zoneAt(z.end); next.offset < z.offset { // its clock repeats the last wall times of z
 			z = next
 			continue
 		}
@@ -120,7 +120,7 @@ func (s *Spec) after(unix int64) (int64, bool) {
 	}
 }
 
-// apart is more than two clocks differ by, at any time.
+// apart is more than the difference of any two clocks, at any time.
 const apart = 2 * day
 
 // before is the last tick of a cron spec before a moment.
@@ -150,7 +150,7 @@ func (s *Spec) before(unix int64) (int64, bool) {
 	}
 }
 
-// firstPass is the wall time from which on a stretch shows times that the one before did not show, for specs that mean times of day.
+// firstPass is the wall time from which on a stretch has times that the one before did not have, for specs that mean times of day.
 func (s *Spec) firstPass(z zone) int64 {
 	if s.cron.pace || z.before <= z.offset {
 		return math.MinInt64
@@ -224,8 +224,8 @@ func (s *Spec) Count(after, upTo time.Time) (n int64) {
 
 const hour = 60 * 60
 
-// whole counts the ticks after `at` in days, or at least hours, that lie whole between there and `last` and within one stretch, behind what
-// clocks do at its start. It returns the end of these, or `at` when there are none.
+// whole counts the ticks in whole days, or at least whole hours, between `at` and `last` and within one stretch, behind a change of clocks
+// at its start. It returns the end of the last one, or `at` if there is none.
 func (s *Spec) whole(at, last int64) (skipped, ticks int64) {
 	z := s.zoneAt(at + 1)
 	wall := at + 1 + z.offset

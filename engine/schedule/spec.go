@@ -19,8 +19,8 @@ const (
 // Options say how a spec is to be read.
 type Options struct {
 	Seconds  bool           // cron specs have a leading field of seconds
-	Location *time.Location // whose wall clock cron specs mean; nil: UTC
-	Anchor   time.Time      // what @every counts from: its ticks are the anchor and every interval before and after it; zero: 1970
+	Location *time.Location // the wall clock of cron specs; nil: UTC
+	Anchor   time.Time      // where @every counts from: its ticks are the anchor and every interval before and after it; zero: 1970
 }
 
 // Spec is a schedule's rhythm. It is immutable and safe for concurrent use.
@@ -153,7 +153,7 @@ func (e *Error) Error() string {
 
 func wrong(format string, args ...any) *Error { return &Error{Detail: fmt.Sprintf(format, args...)} }
 
-// clip keeps what a message quotes short.
+// clip shortens a text for a quotation in a message.
 func clip(text string) string {
 	const most = 40
 	if len(text) > most {

@@ -18,10 +18,10 @@ import (
 
 const (
 	roomPage = 4096 // the unit of Options.MaxPages, whatever the pages of the file
-	// The log is copied back when it has this many bytes of pages: a short log that is overwritten in place is the fast one.
+	// The log is copied back when it has this many bytes of pages: it is fast to overwrite a short log in place.
 	autoCheckpoint = 1000 * 4096
-	// The log is cut to this when it begins again from its start. It is longer than it ever is but for a reader that kept it from being
-	// copied back, as a backup does.
+	// The log is cut to this when it begins again from its start. It only becomes longer than this while a reader, such as a backup, keeps
+	// it from being copied back.
 	mostLog = 4 * autoCheckpoint
 )
 
@@ -29,15 +29,15 @@ const (
 type Options struct {
 	Durability queue.Durability
 	ReadOnly   bool // for a second connection beside the writer's
-	Alone      bool // no other connection or process may have the file open: saves the locking of every transaction
-	// who opens the file to serve from it: it is checked more closely, and says that it is in use until it is closed.
+	Alone      bool // no other connection or process may have the file open, which saves the locking of every transaction
+	// for a connection that serves from the file: the file is checked more closely, and has a mark that it is in use until it is closed.
 	// nil: a further connection
 	Owner    *Owner
 	CacheKiB int // page cache of the connection; 0: 2,000
 	MaxPages int // the file may not grow past this many times 4,096 bytes; 0: no bound. Tests make a full disk with it
 }
 
-// Conn is one connection. It is for one goroutine at a time: the owner has the lock.
+// Conn is one connection. Only one goroutine at a time may use it: the caller has the lock.
 type Conn struct {
 	raw                      *sqlite3.SQLiteConn
 	path                     string
@@ -46,9 +46,9 @@ type Conn struct {
 	begin, commit, rollback  *Stmt
 	putMark                  *Stmt           // nil until it is needed
 	beginReading, endReading *Stmt           // nil until they are needed
-	lost                     error           // why nothing is written any more: a failed sync, or Lose
+	lost                     error           // the reason why nothing is written any more: a failed sync, or Lose
 	owed                     *queue.Identity // that Own had no room to write; nil: nothing is owed
-	owned                    bool            // the file says that it is in use, and Close has to take that back
+	owned                    bool            // the file has the mark that it is in use, which Close has to remove
 	closed                   bool
 	room                     logRoom
 	shrinks                  bool // Kind.Shrinks
@@ -113,8 +113,8 @@ func (c *Conn) setUp(o Options) error {
 		return errors.Join(err, fmt.Errorf("journal_mode is %q, want wal", mode))
 	}
 	if o.Alone {
-		// Only now that the log was looked at: set before, its index would be in our own memory, and not outlive the process in the
-		// -shm file, where the next start sees how much was committed.
+		// Only now, after SQLite has read the log. If it were set before, the index of the log would be in our own memory. It must outlive
+		// the process in the -shm file, where the next start sees how much was committed.
 		if mode, err := c.text("PRAGMA locking_mode = EXCLUSIVE"); err != nil || mode != "exclusive" {
 			return errors.Join(err, fmt.Errorf("locking_mode is %q, want exclusive", mode))
 		}
@@ -148,7 +148,7 @@ func (c *Conn) setUp(o Options) error {
 	return nil
 }
 
-// setPages learns the size of the file's pages, and has its log copied back accordingly.
+// setPages reads the size of the file's pages, and sets when its log is copied back accordingly.
 func (c *Conn) setPages() (err error) {
 	if c.pageSize, err = c.Int("PRAGMA page_size"); err != nil {
 		return err
@@ -191,8 +191,8 @@ func (c *Conn) SetDurability(d queue.Durability) error {
 	return nil
 }
 
-// SetMaxPages bounds the file to n times 4,096 bytes, or to what it has when that is more; 0 lifts the bound. It is the
-// tests' way to a full disk.
+// SetMaxPages bounds the file to n times 4,096 bytes, or to its present size if that is more; 0 lifts the bound. Tests make a full disk
+// with it.
 func (c *Conn) SetMaxPages(n int) error {
 	pages := int64(0xfffffffe)
 	if n > 0 {
@@ -266,14 +266,14 @@ func (c *Conn) Tx(fn func() error) error {
 	}
 	if !c.raw.AutoCommit() { // some failures have rolled back already
 		if _, undo := c.rollback.Exec(); undo != nil {
-			return fmt.Errorf("%v; rolling back failed: %w", err, undo) // the outcome is what the second failure makes it
+			return fmt.Errorf("%v; rolling back failed: %w", err, undo) // the second failure decides the outcome
 		}
 	}
 	return err
 }
 
-// Reading runs fn, which reads only, and in one transaction if there is more than one query to come: SQLite locks and unlocks the log for
-// each transaction, which takes as long as many a query.
+// Reading runs fn, which only reads. With several queries it uses one transaction, because SQLite locks and unlocks the log for each
+// transaction, which takes as long as a short query.
 func (c *Conn) Reading(several bool, fn func() error) error {
 	if !several {
 		return fn()
@@ -294,11 +294,11 @@ func (c *Conn) Reading(several bool, fn func() error) error {
 	return errors.Join(err, ended)
 }
 
-// errClosed is the error of a statement of a connection that is closed. SQLite would read memory that is not its own any more.
+// errClosed is the error of a statement of a closed connection. Without it, SQLite would read freed memory.
 var errClosed = errors.New("sqlitedb: the connection is closed")
 
-// Close ends the connection and its statements. The last connection to close copies the log back; an owner has to be the last.
-// Closed again it does nothing.
+// Close ends the connection and its statements. The last connection to close copies the log back; an owner has to be the last. A second
+// Close does nothing.
 func (c *Conn) Close() error {
 	if c.closed {
 		return nil
@@ -364,8 +364,8 @@ func (s *Stmt) release() {
 	}
 }
 
-// Exec runs a statement that returns no rows. Arguments are int64, string, []byte or nil (NULL); they are not kept. Outside of Tx it
-// is a transaction of its own: durable when Exec returns, as far as the durability promises.
+// Exec runs a statement that returns no rows. Arguments are int64, string, []byte or nil (NULL); they are not kept. Outside of Tx it is its
+// own transaction, and durable when Exec returns, as far as the durability promises.
 func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	if err := s.conn.writable(); err != nil {
 		return 0, err
@@ -386,7 +386,8 @@ func (s *Stmt) Exec(args ...any) (changes int64, err error) {
 	return result.RowsAffected()
 }
 
-// writable says whether the connection may write, and writes first what the file has to say before anything else is written.
+// writable says whether the connection may write. It first writes the identity and the number of the log, if the file must have them before
+// any other write.
 func (c *Conn) writable() error {
 	switch {
 	case c.lost != nil:
@@ -401,8 +402,8 @@ func (c *Conn) writable() error {
 	return nil
 }
 
-// failed notes a failed sync. SQLite itself would simply go on, and the next sync may succeed although the pages of the failed
-// one never reached the disk; so this connection writes no more.
+// failed notes a failed sync. SQLite itself would simply go on, and the next sync may succeed although the pages of the failed one never
+// reached the disk. So this connection writes no more.
 func (c *Conn) failed(err error) error {
 	if ClassOf(err) == SyncLost {
 		c.lost = err
@@ -410,7 +411,7 @@ func (c *Conn) failed(err error) error {
 	return damage(c.path, err)
 }
 
-// Lose has every further write fail with this error.
+// Lose makes every further write fail with this error.
 func (c *Conn) Lose(cause error) {
 	c.lost = cmp.Or(c.lost, cause)
 }

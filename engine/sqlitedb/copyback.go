@@ -15,30 +15,30 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// SQLite copies a long log back into the main file, and begins the log again with the next commit. A main file that was copied before that,
-// beside a log that was copied after it, lacks what was copied back between, and is often a sound database. So the row in table identity
-// counts the logs, in the column log_step, and the main file and its log tell whether they are of one moment:
+// SQLite copies a long log back into the main file, and begins the log again with the next commit. If someone copies the main file before
+// that, and the log after it, the copy lacks the pages that were copied back in between, and is often a sound database all the same. So the
+// row in table identity counts the logs, in the column log_step. It shows whether the main file and its log are of one moment:
 //
 //   - an even number: the log with this row is being written. The content of the logs before it is in the main file;
 //   - an odd number: all that was in the log before this row is in the main file.
 //
 // First everything in the log is copied back, while a reader keeps SQLite from beginning the log again. Then the row gets an odd number,
-// which is copied back alone: a main file that has it has the rest too. Then, before anything else is written, the row gets an even number,
-// with which the log begins again. Where a reader is in the way of that, the log goes on behind this row instead. It still has all that a
-// main file with the odd number lacks, and the logs after it have higher numbers.
+// which is copied back alone: a main file with this number has the rest, too. Then, before anything else is written, the row gets an even
+// number, with which the log begins again. If a reader prevents that, the log goes on behind this row instead. It still has everything that
+// a main file with the odd number lacks, and the logs after it have higher numbers.
 //
 // A file that is opened Alone, the journal, leaves the copying to SQLite: its batches are a chain, in which none can be missing.
 
-// backCopying is what a connection knows of the copying back of its log.
+// backCopying is a connection's state of the copying back of its log.
 type backCopying struct {
-	own     bool   // it is not left to SQLite
-	busy    bool   // it is being done
-	sealed  bool   // all of the log is in the main file, which says so; the next write has to begin a log
+	own     bool   // copying is not left to SQLite
+	busy    bool   // copying is under way
+	sealed  bool   // all of the log is in the main file, which has the mark of it; the next write has to begin a log
 	least   uint32 // a log of this many frames is long
 	due     uint32 // it is copied back when it has this many frames
-	wasOpen bool   // the main file said so before it was opened
-	spared  bool   // it is put off, see spareRoom
-	pin     *Conn  // the reader that keeps the log from being begun again; nil: none
+	wasOpen bool   // the main file had the mark of use before it was opened
+	spared  bool   // copying is put off, see spareRoom
+	pin     *Conn  // the reader that keeps SQLite from beginning the log again; nil: none
 	// The index of the log, of a file that was opened by its owner. It stays open: closing it would end all locks that SQLite holds in
 	// this process on the same file, and another process would take the database for one that no one has open.
 	index *os.File
@@ -50,7 +50,7 @@ func (c *Conn) openIndex() (err error) {
 	return err
 }
 
-// logIndex is what the index says now. It says nothing on a connection that is not its owner's.
+// logIndex reads the index. A connection that is not the owner's has none.
 func (c *Conn) logIndex() (logIndex, error) {
 	if c.back.index == nil {
 		return logIndex{}, nil
@@ -71,14 +71,15 @@ func (c *Conn) closePin() (err error) {
 	return err
 }
 
-// retryFrames is how much longer the log gets before it is tried again to copy it back, when a reader was in the way.
+// retryFrames is how many frames longer the log gets before the next try to copy it back, after a reader prevented it.
 const retryFrames = 100
 
-// startRoom is what a log that is copied back at a start leaves free, in bytes: the other files need some too.
+// startRoom is how many bytes a log that is copied back at a start leaves free, because the other files need room too.
 const startRoom = 2 << 20
 
 // spareRoom puts the copying back off when it could take the room that other files need at a start: the logs of all queues could make their
-// files longer by more than is kept for a start. The next commits make the log longer instead, by a page or two with each start.
+// files longer by more than the room that is kept for a start. The next commits make the log longer instead, by a page or two with each
+// start.
 func (c *Conn) spareRoom() error {
 	x, err := c.logIndex()
 	if err != nil || !c.back.wasOpen || x.frames == 0 {
@@ -96,7 +97,7 @@ func (c *Conn) spareRoom() error {
 	return c.Exec("PRAGMA wal_autocheckpoint = 0")
 }
 
-// longer is by how many bytes the main file becomes longer when all of the log is copied into it.
+// longer is how many bytes the main file grows when all of the log is copied into it.
 func (c *Conn) longer() (int64, error) {
 	pages, err := c.Int("PRAGMA page_count")
 	if err != nil {
@@ -112,11 +113,11 @@ func (c *Conn) longer() (int64, error) {
 // copyAgain ends what spareRoom began, for a file of which SQLite copies the log back.
 func (c *Conn) copyAgain() {
 	if c.back.spared = false; !c.back.own {
-		_ = c.setPages() // what it asks for failed at the open, or does not fail
+		_ = c.setPages() // it would have failed at the open
 	}
 }
 
-// copyLongBack copies the log back when it is long. The commit before it is durable, whatever comes of this.
+// copyLongBack copies the log back when it is long. The commit before it is durable, also if this fails.
 func (c *Conn) copyLongBack() {
 	if c.back.busy {
 		return
@@ -127,7 +128,7 @@ func (c *Conn) copyLongBack() {
 	}
 	whole, err := c.copyBack()
 	if err != nil {
-		_ = c.failed(err) // of a failed sync the next write tells
+		_ = c.failed(err) // the next write reports a failed sync
 	}
 	if c.back.due = x.frames + retryFrames; whole {
 		c.back.due = c.back.least
@@ -153,7 +154,7 @@ func (c *Conn) copyBack() (whole bool, err error) {
 	return whole, err
 }
 
-// sealLog copies everything in the log back and then adds to it that this was done; false: readers keep some of it.
+// sealLog copies everything in the log back, and then adds the mark of it to the log; false: readers keep some of the log.
 func (c *Conn) sealLog() (whole bool, err error) {
 	if err := c.pinLog(); err != nil {
 		return false, err
@@ -164,7 +165,7 @@ func (c *Conn) sealLog() (whole bool, err error) {
 	return whole, errors.Join(err, c.unpinLog())
 }
 
-// beginLog begins the log again, or adds to the one that readers hold where the next one would begin.
+// beginLog begins the log again. If readers hold the log, it marks in it where the next one would begin.
 func (c *Conn) beginLog() error {
 	c.back.sealed = false // not for the statements of this
 	err := c.putStep(begunStep)
@@ -182,7 +183,7 @@ func (c *Conn) copied() (whole bool, err error) {
 	return whole, err
 }
 
-// pinLog has a reader keep the log from being begun again. That takes a log of which not everything was copied back.
+// pinLog makes a reader that keeps SQLite from beginning the log again. It only works while some of the log is not copied back.
 func (c *Conn) pinLog() error {
 	if c.back.pin != nil { // it holds the log as it was then
 		if err := c.unpinLog(); err != nil || c.back.pin != nil {
@@ -194,7 +195,7 @@ func (c *Conn) pinLog() error {
 		return err
 	}
 	if err = reader.Exec("BEGIN"); err == nil {
-		_, err = reader.mark() // SQLite takes a moment, and with it a hold on the log, with the first read
+		_, err = reader.mark() // SQLite takes its moment, and with it a hold on the log, with the first read
 	}
 	if err != nil {
 		return errors.Join(err, reader.Close())
@@ -203,8 +204,8 @@ func (c *Conn) pinLog() error {
 	return nil
 }
 
-// unpinLog lets the log go, unless all of it was copied back and it does not say so yet, as on a full disk. The next commit would begin it
-// again.
+// unpinLog lets the log go, unless all of it was copied back and it lacks the mark of that, as on a full disk. Then the next commit would
+// begin it again.
 func (c *Conn) unpinLog() error {
 	x, err := c.logIndex()
 	if err != nil || x.whole() {
@@ -213,7 +214,7 @@ func (c *Conn) unpinLog() error {
 	return c.closePin()
 }
 
-// putStep has the row say the next step, in a commit of its own.
+// putStep writes the next step into the row, in its own commit.
 func (c *Conn) putStep(next func(step int64) int64) error {
 	m, err := c.mark()
 	step := next(m.step)
@@ -224,7 +225,8 @@ func (c *Conn) putStep(next func(step int64) int64) error {
 	return c.put(m)
 }
 
-// continues refuses a log that the main file at path may not have beside it, where that says of itself `main`, and m with the log.
+// continues refuses a log that does not belong beside the main file at path. main is the row in the main file alone, m the row with the
+// log.
 func (l *walLog) continues(path string, pageSize uint32, main, m *mark) (err error) {
 	is := true
 	switch {
@@ -242,9 +244,9 @@ func (l *walLog) continues(path string, pageSize uint32, main, m *mark) (err err
 	return err
 }
 
-// begins says whether the main file has what is in the log before this one. SQLite begins a log with a new head, which it syncs, and then
-// writes over the frames of the log before: until the first commit is whole, most of them are still there. Of a log of one or two frames
-// nothing may be left: then nothing can be said against the main file.
+// begins says whether the main file has the pages of the log before this one. SQLite begins a log with a new head, which it syncs, and then
+// writes over the frames of the log before. Until the first commit is whole, most of these frames are still there. If the log before had
+// only one or two, none may be left: then nothing speaks against the main file.
 func (l *walLog) begins(path string, pageSize uint32) (bool, error) {
 	log, err := os.Open(path + "-wal")
 	if err != nil {
@@ -315,7 +317,7 @@ func (l *walLog) before(log io.ReaderAt, pageSize uint32) (map[uint32]int64, err
 	}
 }
 
-// Snapshot is a database as it was at one moment. Writers go on beside it; the log of the file cannot be cut short until Close.
+// Snapshot is a database as it was at one moment. Writers go on meanwhile. The log of the file cannot be cut until Close.
 type Snapshot struct{ conn *Conn }
 
 // Prepare opens the database at path for a snapshot. It does not have its moment before Take.
@@ -342,9 +344,9 @@ func (s *Snapshot) Close() error { return s.conn.Close() }
 // copyPages is how many pages are copied at once.
 const copyPages = 64
 
-// CopyTo makes a database of the snapshot at path, where no file may be: one of this identity, that was closed in good order. It is not
-// synced: a caller that needs it after a power cut does that. pace is called after each few pages with how many bytes these were; an error
-// of it ends the copy.
+// CopyTo makes a database of the snapshot at path, where no file may be. It has this identity, and is closed in good order. It is not
+// synced: a caller that needs it after a power cut syncs it. CopyTo calls pace after each few pages, with their bytes; an error of pace
+// ends the copy.
 func (s *Snapshot) CopyTo(path string, id queue.Identity, pace func(bytes int) error) error {
 	to, err := dialNew(path)
 	if err != nil {
@@ -380,10 +382,10 @@ func (s *Snapshot) copyPages(to *Conn, pace func(bytes int) error) error {
 	return nil
 }
 
-// Assign says that the file belongs to id, and was closed in good order by it.
+// Assign writes that the file belongs to id, and was closed in good order.
 func (c *Conn) Assign(id queue.Identity) error { return c.putRow(&mark{id: id}) }
 
-// Assign makes the database at path, which is not in use and has no log, one of this identity that was closed in good order, durably.
+// Assign gives the database at path, which is not in use and has no log, this identity, as one that was closed in good order, durably.
 func Assign(path string, id queue.Identity) error {
 	c, err := dial(path, "mode=rw")
 	if err != nil {

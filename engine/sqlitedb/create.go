@@ -32,10 +32,9 @@ func Exists(path string) (bool, error) {
 	return false, nil
 }
 
-// Create makes a database at path, where none may be (see Exists): it appears whole, with its tables and version, or not at all. The
-// work happens under a temporary name, where `fill`, unless it is nil, may write into the tables; then everything is
-// synced, renamed and the folder synced again. Without the detour a crash could leave the rollback journal of the switch to
-// WAL behind, which would undo everything that was written since.
+// Create makes a database at path, where none may be (see Exists). It appears whole, with its tables and version, or not at all. Create
+// works under a temporary name, where `fill`, unless it is nil, may write into the tables. Then it syncs the file, renames it, and syncs
+// the folder. Otherwise a crash could leave the rollback journal of the switch to WAL, which would undo everything that was written since.
 func Create(path string, k Kind, fill func(temporary string) error) error {
 	temporary := path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
@@ -55,8 +54,8 @@ func Create(path string, k Kind, fill func(temporary string) error) error {
 // OpenUnfinished opens the database that Create is making, for its `fill`: nothing is checked yet.
 func OpenUnfinished(temporary string) (*Conn, error) { return dial(temporary, "mode=rw") }
 
-// dialNew opens a database where no file may be. SQLite would make the file readable for everybody; it takes the mode of the one that is
-// there, and gives it to the -wal.
+// dialNew opens a database where no file may be. SQLite would make the file readable for everybody. If the file is there, SQLite keeps its
+// mode, and gives it to the -wal.
 func dialNew(path string) (*Conn, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -121,8 +120,8 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// migrate brings the file from a version to the newest one, in one transaction: one that is cut off leaves the file as it was. The row in
-// table identity is written with it, as a log that begins has to hold that.
+// migrate brings the file from a version to the newest one, in one transaction: one that is cut off leaves the file as it was. The
+// transaction also writes the row in table identity, which each new log must have.
 func (c *Conn) migrate(k *Kind, from uint32) error {
 	if from == k.Version() {
 		return nil
@@ -170,8 +169,8 @@ func SQL(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// KeepLog holds the log of a file while SQL opens and closes it. Of a file that was in use when its server ended the next open asks
-// for the log, which SQLite would delete when the other closes the file. Close ends it.
+// KeepLog holds the log of a file while SQL opens and closes the file. If the file was in use when its server ended, the next open needs
+// the log, which SQLite would delete when SQL closes the file. Close ends the hold.
 func KeepLog(path string) (*Conn, error) {
 	c, err := dial(path, "mode=rw")
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// Class is what a failure means for the caller.
+// Class is the meaning of a failure for the caller.
 type Class uint8
 
-// The classes. Unclear is every failure that is none of the others: whether a write took place is then unknown.
+// The classes. Unclear is every other failure: it is unknown whether a write took place.
 const (
 	NoError  Class = iota
 	Full           // no room: the transaction is certainly rolled back
@@ -69,8 +69,7 @@ func damage(path string, err error) error {
 	return &queue.FormatError{Path: path, Reason: "is damaged", Advice: AdviceDamaged, Err: err}
 }
 
-// damagedSchema is damage for the statements that are prepared at an open: one that SQLite does not understand says that the tables are not
-// what they should be.
+// damagedSchema is damage for the statements that are prepared at an open: if SQLite does not understand one, the tables are wrong.
 func damagedSchema(path string, err error) error {
 	if lite, ok := errors.AsType[sqlite3.Error](err); ok && lite.Code == sqlite3.ErrError && ClassOf(err) != Damaged {
 		return &queue.FormatError{Path: path, Reason: "does not have the tables that it should", Advice: AdviceDamaged, Err: err}

@@ -47,8 +47,7 @@ const (
 	magic       = "SQLite format 3\x00"
 )
 
-// look reads the header without SQLite, so that a file that is not ours is not touched at all. `found` is false when there is
-// no file.
+// look reads the header without SQLite, so that a file that is not ours is not touched at all. `found` is false if there is no file.
 func look(path string) (h header, found bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +101,9 @@ func (k *Kind) check(path string, applicationID, version uint32) error {
 	return nil
 }
 
-// inspect decides whether the file at path may be opened, and changes nothing. For an owner that includes the write-ahead log, whether
-// the two belong together, and the pages. When there is a log, the version may have been raised in there only, so that is read too, over a
-// connection that cannot write. main is what the main file says of itself without its log.
+// inspect decides whether the file at path may be opened, and changes nothing. For an owner it also checks the write-ahead log, whether the
+// two belong together, and the pages. If there is a log, only the log may have the newest version, so inspect reads that too, over a
+// connection that cannot write. main is the row in the main file without its log.
 func (k *Kind) inspect(path string, by *Owner) (version uint32, main mark, err error) {
 	h, found, err := look(path)
 	if err != nil {
@@ -170,7 +169,7 @@ func (c *Conn) inspect(k *Kind, by *Owner) (version uint32, m mark, err error) {
 	return version, m, err
 }
 
-// inspectLog looks at the log, and at what the main file says of itself without it.
+// inspectLog looks at the log, and at the row in the main file without it.
 func inspectLog(path string, pageSize uint32, by *Owner) (log walLog, main mark, err error) {
 	log, err = readLog(path, pageSize)
 	if err != nil {

@@ -19,10 +19,10 @@ const identityTable = `CREATE TABLE identity (one INTEGER PRIMARY KEY CHECK (one
 	`shard INTEGER NOT NULL, oldest INTEGER NOT NULL, generation INTEGER NOT NULL, ` +
 	`open INTEGER NOT NULL, boot TEXT NOT NULL, log_step INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT;`
 
-// Owner is who opens a file to write in it.
+// Owner describes an opening of a file to write in it.
 type Owner struct {
-	Identity *queue.Identity // that the file has to have; nil: whatever it has
-	Relaxed  bool            // its commits are not synced: after a power cut nothing can be said about what is missing at its end
+	Identity *queue.Identity // that the file must have; nil: any
+	Relaxed  bool            // its commits are not synced: after a power cut, any part of its end may be missing
 }
 
 // mark is the row of the table identity.
@@ -30,9 +30,9 @@ type mark struct {
 	found bool // there is one
 	id    queue.Identity
 	open  bool   // the file is in use, or was when its server ended
-	boot  string // the boot of the machine that it was opened in
+	boot  string // the boot of the machine in which it was opened
 	page  uint32 // of the database, where the row stands
-	torn  bool   // the file cannot be read without its log, some of which is in it
+	torn  bool   // the file cannot be read without its log, which is partly copied into it
 	step  int64  // counts the logs, see copyback.go; 0: not known
 }
 
@@ -47,7 +47,7 @@ func (m *mark) sum() int64 {
 	return int64(int32(crc32.Checksum(append(b, m.boot...), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// Boot names the time since the machine was switched on; "" where that cannot be told. Tests of power failures set it.
+// Boot names the present boot of the machine; "" if it is not known. Tests of power failures set it.
 var Boot = bootID
 
 func bootID() string {
@@ -97,12 +97,12 @@ func (c *Conn) putRow(m *mark) error {
 	return err
 }
 
-// Own says that the file is in use from now on, by this identity, until Close; it returns the identity that the file has then. It is
-// copied into the main file at once, where a log that is lost later cannot take it away, and the log keeps a frame for as long as the file
-// is in use. On a disk with little room that comes later if the main file said it before, as after a kill (see spareRoom).
+// Own marks the file as in use by this identity until Close, and returns the identity that the file has then. The mark is copied into the
+// main file at once, so that it outlives the loss of the log, and the log keeps a frame for as long as the file is in use. If the main file
+// has the mark already, as after a kill, and the disk has little room, the copying comes later (see spareRoom).
 //
-// Without room the file stays of the generation that it was: it can be read all the same, and the first write that finds room says so
-// before it. Else the next start would find a log beside a file that was closed without one, and refuse it.
+// Without room the file keeps its generation. It can be read all the same, and the first write that finds room writes the mark before it.
+// Else the next start would find a log beside a file that was closed without one, and refuse it.
 func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
 	err := c.own(id)
 	if ClassOf(err) == Full {
@@ -114,7 +114,7 @@ func (c *Conn) Own(id queue.Identity) (queue.Identity, error) {
 	return id, err
 }
 
-// ownOwed does what Own had no room for.
+// ownOwed does the writes that Own had no room for.
 func (c *Conn) ownOwed() error {
 	id := c.owed
 	c.owed = nil // not for the statements of own
@@ -144,7 +144,7 @@ func (c *Conn) own(id queue.Identity) error {
 	return err
 }
 
-// begunMark is the row as the next commit has to write it: with the number of the log, if that commit begins it.
+// begunMark is the row that the next commit has to write: with the number of the log, if that commit begins the log.
 func (c *Conn) begunMark() (m mark, err error) {
 	if m, err = c.mark(); err != nil || !c.back.own {
 		return m, err
@@ -156,8 +156,8 @@ func (c *Conn) begunMark() (m mark, err error) {
 	return m, err
 }
 
-// disown says that the file is closed in good order. Where that cannot be written, or the file was in use before and was not owned since,
-// it keeps its log: the next open asks for it, as after the end of the process. SQLite would delete it once it is copied into the file.
+// disown marks the file as closed in good order. If that cannot be written, or if the file was in use before and was not owned since, the
+// file keeps its log: the next open needs it, as after the end of the process. SQLite would delete the log once it is copied into the file.
 func (c *Conn) disown() {
 	m, err := c.mark()
 	if err == nil && m.open && c.owned && c.lost == nil {
@@ -176,13 +176,13 @@ func (c *Conn) disown() {
 	}
 }
 
-// Identity is who the file belongs to; the zero Identity when no one has owned it yet.
+// Identity is the identity of the file; the zero Identity if no one has owned it yet.
 func (c *Conn) Identity() (queue.Identity, error) {
 	m, err := c.mark()
 	return m.id, err
 }
 
-// takes says whether a file that found itself m may be opened as id.
+// takes says whether a file with this mark may be opened as id.
 func (m *mark) takes(path string, id *queue.Identity) error {
 	foreign := func(format string, args ...any) error {
 		return &queue.FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Advice: adviceForeign, Other: true}
@@ -206,14 +206,15 @@ func (m *mark) takes(path string, id *queue.Identity) error {
 	return nil
 }
 
-// follows says whether a file that reads m with its log can be the one that reads `main` without it.
+// follows says whether a file can have the mark m with its log, and `main` without it.
 func (m *mark) follows(main *mark) bool {
 	return m.id.Directory == main.id.Directory && m.id.Shard == main.id.Shard && m.id.Generation >= main.id.Generation
 }
 
 const adviceForeign = "Nothing was changed: put the right file back, or restore the whole data directory from one backup"
 
-// checkSize bounds the files of which a start checks every page; of larger ones it reads what it needs, whose rows have sums of their own.
+// checkSize bounds the files of which a start checks every page. Of larger ones it reads only the rows that it needs, which have their own
+// checksums.
 const checkSize = 64 << 20
 
 // checkPages goes through the whole file, unless it is large.

@@ -19,8 +19,8 @@ import (
 // that SQLite would ignore:
 //
 //   - sound frames of a commit behind one that is not: a torn tail has none, as a commit is synced before the next one is written;
-//   - fewer frames than the index of the log knew, which stands in the -shm file. It is shared memory, never synced, and holds what was
-//     committed last for as long as the machine is up, whatever becomes of the process.
+//   - fewer frames than the index of the log has, in the -shm file. That file is shared memory, never synced. It has the last commit for as
+//     long as the machine is up, even if the process ends.
 const (
 	logHeaderBytes   = 32
 	frameHeaderBytes = 24
@@ -28,7 +28,7 @@ const (
 	logFormat        = 3007000
 )
 
-// walLog is what a write-ahead log holds.
+// walLog is the content of a write-ahead log.
 type walLog struct {
 	there  bool   // there is a file, with at least one byte
 	header bool   // it begins with a sound header
@@ -36,8 +36,8 @@ type walLog struct {
 	frames uint32 // up to the last commit that SQLite will find
 	salt   [8]byte
 	pages  map[uint32]bool // that these frames hold
-	broken uint32          // the first frame that is not sound though such are behind it; 0: none
-	torn   uint32          // likewise, but only if nothing can have been cut off by a power cut
+	broken uint32          // the first frame that is not sound although sound ones are behind it; 0: none
+	torn   uint32          // likewise, but only damage if no power cut can have torn the log
 }
 
 // logSum is the running checksum of a log.
@@ -85,7 +85,7 @@ func readLog(path string, pageSize uint32) (l walLog, err error) {
 	return l, l.readFrames(r, make([]byte, frameHeaderBytes+pageSize), sum, order)
 }
 
-// sumOrder is the order of bytes in which the sums of a log are computed, which its head says.
+// sumOrder is the byte order of the sums of a log, which its head names.
 func sumOrder(head []byte) binary.ByteOrder {
 	if binary.BigEndian.Uint32(head)&1 != 0 {
 		return binary.BigEndian
@@ -93,8 +93,8 @@ func sumOrder(head []byte) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// readFrames walks the frames behind the header. The sum of a frame goes on from that of the frame before it, so behind one that is not
-// sound the next ones are held against the sum that stands there. `frame` has room for one.
+// readFrames walks the frames behind the header. The sum of a frame continues that of the frame before it. So behind a frame that is not
+// sound, the next one is checked with the sum that is stored there. `frame` has room for one.
 func (l *walLog) readFrames(r io.Reader, frame []byte, sum logSum, order binary.ByteOrder) error {
 	l.pages = map[uint32]bool{}
 	var fresh []uint32 // pages of the commit that is being read
@@ -150,12 +150,12 @@ func (x *logIndex) whole() bool { return x.copied == x.frames }
 
 const (
 	indexHeadBytes = 48
-	// what SQLite cuts the -shm file to before it makes the index again; a kill then leaves it so, or with a head of zeros
+	// SQLite cuts the -shm file to this length before it makes the index again; a kill then leaves it so, or with a head of zeros
 	indexBegunBytes = 3
 )
 
-// indexOf reads the -shm file of the database at path, which no one may have open. found is false when there is none, or it is damaged; one
-// that SQLite had only begun to make says nothing of frames.
+// indexOf reads the -shm file of the database at path, which no one may have open. found is false if there is none, or if it is damaged.
+// One that SQLite had only begun to make has no number of frames.
 func indexOf(path string) (x logIndex, found bool, err error) {
 	f, err := os.Open(path + "-shm")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +168,7 @@ func indexOf(path string) (x logIndex, found bool, err error) {
 }
 
 func readIndex(f io.ReaderAt) (x logIndex, found bool, err error) {
-	const heads = 2 * indexHeadBytes // the head stands there twice, written one after the other: one of them is sound at any moment
+	const heads = 2 * indexHeadBytes // the head is there twice, and written one after the other, so that one of them is sound at any moment
 	var b [heads + 4]byte
 	if n, err := f.ReadAt(b[:], 0); n < len(b) {
 		return x, n == indexBegunBytes, short(err)
@@ -185,10 +185,10 @@ func readIndex(f io.ReaderAt) (x logIndex, found bool, err error) {
 	return x, b == [len(b)]byte{}, nil
 }
 
-// check says what is wrong with the log of the database at path, whose main file says m. `relaxed` logs are not synced at every commit, so
-// after a power cut nothing can be said about what is missing.
+// check names the fault of the log of the database at path, whose main file has the mark m. `relaxed` logs are not synced at every commit,
+// so after a power cut any part may be missing.
 func (l *walLog) check(path string, m mark, relaxed bool) error {
-	running := m.boot != "" && m.boot == Boot() // all that the last server wrote is there, also what was never synced
+	running := m.boot != "" && m.boot == Boot() // all writes of the last server are there, also those that were never synced
 	wrong := func(format string, args ...any) error {
 		return &queue.FormatError{Path: path + "-wal", Reason: fmt.Sprintf(format, args...), Advice: adviceLog}
 	}

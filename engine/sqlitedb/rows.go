@@ -17,7 +17,7 @@ func Rows(ctx context.Context, path string, fn func(Row) error, query string, ar
 	return errors.Join(EachRow(ctx, db, fn, query, args...), db.Close())
 }
 
-// StillRows is Rows for a database as it was when its log was last copied back. It writes nothing, also no file beside it.
+// StillRows is Rows for a database as it was when its log was last copied back. It writes nothing, and no file beside the database.
 func StillRows(ctx context.Context, path string, fn func(Row) error, query string, args ...any) error {
 	full, err := filepath.Abs(path)
 	if err != nil {

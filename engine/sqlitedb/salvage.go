@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// LeftOut is what of a table could not be taken over: the rowids from Row to Upto.
+// LeftOut has the rowids of a table, from Row to Upto, that could not be taken over.
 type LeftOut struct {
 	Table     string
 	Row, Upto int64
 	Detail    string
-	Values    map[string]any // of a single row whose checksum does not match, as they stand there; nil: nothing can be read
+	Values    map[string]any // of a single row whose checksum does not match, as stored; nil: they cannot be read
 }
 
 // Salvaged is a row that was read.
@@ -44,9 +44,9 @@ func (r *Salvaged) ByName() map[string]any {
 	return all
 }
 
-// Salvage gives fn every row of a table that can be read of a database that may be damaged and that no one else has open. Where SQLite
-// cannot go on it reads from the table's other end, and from places between; `left` is told of what is between those that it came to. A
-// table that there is not is told of too. The error is one of fn, or of ctx.
+// Salvage gives fn every readable row of a table, of a database that may be damaged and that no one else has open. Where SQLite cannot go
+// on, it reads from the table's other end, and from places in between. It calls `left` for the gaps, and for a missing table. The error is
+// one of fn, or of ctx.
 func Salvage(ctx context.Context, db *sql.DB, table string, fn func(*Salvaged) error, left func(LeftOut)) error {
 	s := salvaging{ctx: ctx, db: db, table: table, fn: fn, looks: mostLooks}
 	var there uint32
@@ -68,7 +68,7 @@ func Salvage(ctx context.Context, db *sql.DB, table string, fn func(*Salvaged) e
 	return ctx.Err()
 }
 
-// mostLooks is how often a damaged table is looked into between its ends.
+// mostLooks is how often Salvage looks into a damaged table between its ends.
 const mostLooks = 2000
 
 // salvaging is the reading of one table.
@@ -156,7 +156,7 @@ func (t *Summed) Whole(r *Salvaged) bool {
 	return is && crc == sumOf(values)
 }
 
-// LeftOut is what is told of a row whose checksum does not match.
+// LeftOut is the LeftOut of a row whose checksum does not match.
 func (t *Summed) LeftOut(r *Salvaged) LeftOut {
 	return LeftOut{Table: t.Table, Row: r.Rowid, Upto: r.Rowid, Detail: "does not match its checksum", Values: r.ByName()}
 }
@@ -174,11 +174,11 @@ type Damage struct {
 	Detail string // the rest of a sentence about the row, or the database
 }
 
-// integrityLines is how many faults of its structure SQLite tells of one database.
+// integrityLines is the most faults of structure that SQLite reports of one database.
 const integrityLines = 100
 
-// Verify reads all of a database that no one else has open, and tells what is damaged: in SQLite's structures, and in rows whose checksums
-// do not match. It returns how many rows it compared. The error is one that kept it from looking, not one of the database.
+// Verify reads all of a database that no one else has open, and calls tell for damage in SQLite's structures, and for rows whose checksums
+// do not match. It returns how many rows it compared. An error means that it could not look, not that the database is damaged.
 func Verify(ctx context.Context, path string, tables []Summed, tell func(Damage)) (rows int64, err error) {
 	db, err := SQL(path)
 	if err != nil {
@@ -208,7 +208,7 @@ func integrity(ctx context.Context, db *sql.DB, tell func(Damage)) error {
 	}, fmt.Sprintf("PRAGMA integrity_check(%d)", integrityLines)), "", tell)
 }
 
-// unreadable tells of an error of the database, and returns any other.
+// unreadable reports an error of the database to tell, and returns any other.
 func unreadable(ctx context.Context, err error, table string, tell func(Damage)) error {
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())

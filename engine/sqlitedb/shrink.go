@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// SQLite puts pages that are no longer needed on a list inside the file and uses them again. Without this file's functions a database
+// SQLite puts pages that are no longer needed on a list inside the file and uses them again. Without the functions in this file, a database
 // would never become smaller, and a disk that it filled would stay full.
 
-// rewriteBytes is how much a file may hold for it to be written again as a whole: as much as other writes put into one transaction, so
-// that no caller waits longer for the connection than for those.
+// rewriteBytes is the largest content of a file that GiveBack writes again as a whole. Other writes put as much into one transaction, so no
+// caller waits longer for the connection than for them.
 const rewriteBytes = 4 << 20
 
-// Usage is how many bytes of the file hold something, and how many are free inside it.
+// Usage is how many bytes of the file are in use, and how many are free inside it.
 func (c *Conn) Usage() (used, free int64, err error) {
 	pages, err := c.Int("PRAGMA page_count")
 	if err == nil {

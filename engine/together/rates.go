@@ -25,7 +25,7 @@ import (
 // keptFor is how long a rate is kept at least after the last call that used it.
 const keptFor = time.Minute
 
-// keep has the shards keep the rates of a call. x.mu is held.
+// keep makes the shards keep the rates of a call. x.mu is held.
 func (x *Counts) keep(limits []strategy.Limit) {
 	if len(limits) == 0 {
 		return
@@ -50,7 +50,7 @@ func (x *Counts) Kept() (rates []strategy.Limit, hearing bool) {
 	return rates, hearing
 }
 
-// letGo has the shards forget rates that no call has used for so long that nothing counts any more. x.mu is held.
+// letGo makes the shards forget rates that no call has used for so long that no reservation counts any more. x.mu is held.
 func (x *Counts) letGo() {
 	now := x.clock()
 	var rates []strategy.Limit
@@ -69,10 +69,10 @@ func (x *Counts) letGo() {
 	}
 }
 
-// beginRates has rates begin that some shards have not kept so far. x.mu is held.
+// beginRates begins rates that some shards have not kept so far. x.mu is held.
 //
-// If all shards begin one, a value owes what it owes in all of them together. If only some do, these have restarted:
-// the most that a shard knows is true, and what the restarted ones gave lately is unknown.
+// If all shards begin a rate, a value owes the sum of its debts in all of them. If only some begin it, these have restarted: then the
+// highest debt that a shard knows is right, and the last reservations of the restarted shards are unknown.
 func (x *Counts) beginRates(all []*shard.Shard) error {
 	lost, some := false, false
 	for i, s := range all {
@@ -109,7 +109,7 @@ func (x *Counts) beginRates(all []*shard.Shard) error {
 	return nil
 }
 
-// beginRate has all shards know what the values of a rate owe. unknown: some have reservations that no one knows of.
+// beginRate tells all shards the debts of the values of a rate. unknown: some shards have reservations that no one knows.
 func (x *Counts) beginRate(all []*shard.Shard, l strategy.Limit, unknown bool) error {
 	owed := map[queue.MetaValue]int64{}
 	now := x.clock().UnixNano()

@@ -1,6 +1,6 @@
-// Package together has the shards of a queue count together what strategies limit by a key that is not the group. A value of
-// such a key can have chunks in several shards, so each shard's counters have what the other shards have in flight, too
-// (package backlog, together.go).
+// Package together lets the shards of a queue count together, for strategies that limit by another key than the group. A value of such a
+// key can have chunks in several shards, so each shard's counters also have the chunks in flight in the other shards (package backlog,
+// together.go).
 //
 //	reserve by user ─► lock ─► learn what shards have counted ─► compare ─► tell one what the others have ─► take ─► unlock
 //
@@ -42,7 +42,7 @@ type Counts struct {
 	used   []time.Time // when a call used each of the rates
 	values map[queue.MetaEntry]*valueCount
 	news   []report // that not all shards know
-	urgent int      // as much of the news is to be known before shards are compared
+	urgent int      // so many of the news must reach all shards before they are compared
 	flush  bool     // spreadNews is about to run, or runs
 	looks  map[*strategy.Plan]*[queue.MaxQueueShards]shard.Look
 
@@ -52,7 +52,7 @@ type Counts struct {
 	hearing bool // keepHearing runs; guarded by waits
 }
 
-// New is of the shards of a queue, in their order; nil in the list: that one does not serve here. The id is drawn.
+// New makes the Counts of a queue's shards, in their order; nil in the list: that one does not serve here. The id is random.
 func New(id uint64, now func() time.Time, shards func() []*shard.Shard) *Counts {
 	return &Counts{id: id, clock: now, serve: shards}
 }
@@ -64,26 +64,26 @@ type valueCount struct {
 	in    [queue.MaxQueueShards]uint32
 }
 
-// report is what a shard has told: that the count of a value changed, or that reservations were made.
+// report is a report of a shard: the count of a value changed, or reservations were made.
 type report struct {
 	from  int // the index of the shard
 	value *valueCount
 	taken backlog.Takes
 }
 
-// counted is what this knows of a shard, and the shard of the others.
+// counted is what Counts knows of a shard, and how much the shard knows of the others.
 type counted struct {
-	at    shard.Moment     // when it told something last
+	at    shard.Moment     // of its last report
 	grace queue.Time       // until then it may not know all that consumers hold
 	knows int              // of the news
-	all   bool             // it is to be told all counts
+	all   bool             // it must get all counts
 	lost  bool             // not all of its own reservations are known
 	began []strategy.Limit // rates that it has not kept with the others so far
 
-	missed bool // it did not serve, and no one kept what it would have heard
+	missed bool // it did not serve, and the news for it were not kept
 }
 
-// Crossing is what a plan counts by other keys than the group.
+// Crossing has the counts of a plan by other keys than the group.
 type Crossing struct {
 	Keys  []queue.MetaKey // whose chunks in flight are counted, in order
 	Rates []strategy.Limit
@@ -94,10 +94,10 @@ type Crossing struct {
 // Any says that the shards have something in common.
 func (c *Crossing) Any() bool { return c.Counts() || c.Fair }
 
-// Counts says that the shards have to hear of each other.
+// Counts says that the shards must hear of each other.
 func (c *Crossing) Counts() bool { return len(c.Keys)+len(c.Rates) > 0 }
 
-// CrossingOf is what a plan counts by other keys than the group.
+// CrossingOf is the Crossing of a plan.
 func CrossingOf(plan *strategy.Plan) (c Crossing) {
 	for i := range plan.Branches {
 		c.Fair = c.Fair || plan.Branches[i].Fair != ""
@@ -154,7 +154,7 @@ func (x *Counts) Locked(fn func()) {
 // Now is the time of the call that holds the lock, in nanoseconds.
 func (x *Counts) Now() int64 { return x.now }
 
-// change has the shards count something else from now on. x.mu is held.
+// change changes the keys and rates that the shards count. x.mu is held.
 func (x *Counts) change(keys []queue.MetaKey, rates []strategy.Limit) {
 	x.what = backlog.Together{Keys: keys, Rates: rates}
 	for i := range x.shards {
@@ -162,10 +162,10 @@ func (x *Counts) change(keys []queue.MetaKey, rates []strategy.Limit) {
 	}
 }
 
-// hear learns what all shards have counted since the last time, and has them know what is urgent. x.mu is held.
+// hear learns the counts of all shards since the last time, and gives them the urgent news. x.mu is held.
 func (x *Counts) hear(ctx context.Context, plan *strategy.Plan) (grace queue.Time, err error) {
 	shards := x.serve()
-	for _, later := range []bool{false, true} { // what later ones told is to be known by earlier ones, too
+	for _, later := range []bool{false, true} { // earlier ones must know the news of later ones, too
 		for i, s := range shards {
 			if s == nil {
 				x.miss(i)
@@ -186,14 +186,14 @@ func (x *Counts) hear(ctx context.Context, plan *strategy.Plan) (grace queue.Tim
 	return grace, nil
 }
 
-// miss is for a shard that cannot be told the news. When it serves again it is told all. x.mu is held.
+// miss is for a shard that cannot get the news. When it serves again, it gets everything. x.mu is held.
 func (x *Counts) miss(i int) {
 	c := &x.shards[i]
 	c.missed, c.all, c.knows, c.at = true, true, len(x.news), shard.Moment{}
 }
 
-// Know learns what a shard has counted, and has it know what is urgent of the news, or all of it. i is its index. With a plan
-// it also looks at what the shard gives next. It does nothing if all of that is known. The lock is held (During).
+// Know learns the counts of a shard, and gives it the urgent news, or all. i is its index. With a plan it also looks at the shard's next
+// chunks. It does nothing if all of that is known. The lock is held (During).
 func (x *Counts) Know(ctx context.Context, i int, s *shard.Shard, plan *strategy.Plan, all bool) error {
 	c, look, needs := &x.shards[i], (*shard.Look)(nil), x.urgent
 	if all {
@@ -218,7 +218,7 @@ func (x *Counts) Know(ctx context.Context, i int, s *shard.Shard, plan *strategy
 	return nil
 }
 
-// Look is what a shard gives next by a plan, or something that comes before that. i is its index. The lock is held (During).
+// Look is the next chunks of a shard by a plan, or chunks that come before them. i is its index. The lock is held (During).
 func (x *Counts) Look(ctx context.Context, i int, s *shard.Shard, plan *strategy.Plan) ([]backlog.Head, error) {
 	if err := x.Know(ctx, i, s, plan, false); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (x *Counts) Look(ctx context.Context, i int, s *shard.Shard, plan *strategy
 	return look.Heads, look.Err
 }
 
-// looksMost is by how many plans looks are remembered.
+// looksMost is the most plans whose looks are remembered.
 const looksMost = 64
 
 // looksOf are the looks at the shards by a plan. x.mu is held.
@@ -244,7 +244,7 @@ func (x *Counts) looksOf(plan *strategy.Plan) *[queue.MaxQueueShards]shard.Look 
 	return x.looks[plan]
 }
 
-// newsFor is what a shard does not know yet. x.mu is held.
+// newsFor is the news that a shard does not know yet. x.mu is held.
 func (x *Counts) newsFor(i int) (of shard.Elsewhere) {
 	c := &x.shards[i]
 	if of.All = c.all; c.all {
@@ -264,7 +264,7 @@ func (x *Counts) newsFor(i int) (of shard.Elsewhere) {
 	return of
 }
 
-// learn keeps what a shard has told, which has just been told all of the news. x.mu is held.
+// learn keeps the report of a shard that has just got all of the news. x.mu is held.
 func (x *Counts) learn(i int, now *shard.Counted) {
 	c := &x.shards[i]
 	c.at, c.grace, c.all = now.At, now.Grace, now.Fresh
@@ -324,7 +324,7 @@ func (x *Counts) note(i int, n backlog.OwnCount) {
 // newsAge is how soon all shards know the news of one.
 const newsAge = time.Millisecond
 
-// spreadNews has all shards know all news. It holds the lock for one shard at a time, so that no reserve waits for all.
+// spreadNews gives all shards all news. It holds the lock for one shard at a time, so that no reserve waits for all.
 func (x *Counts) spreadNews() {
 	shards := x.serve()
 	for i := range shards {
@@ -333,7 +333,7 @@ func (x *Counts) spreadNews() {
 	x.forgetNews()
 }
 
-// spreadTo has one shard know all news.
+// spreadTo gives one shard all news.
 func (x *Counts) spreadTo(i int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -344,7 +344,7 @@ func (x *Counts) spreadTo(i int) {
 	}
 }
 
-// forgetNews drops the news that all shards know, and has the rest spread soon.
+// forgetNews drops the news that all shards know, and spreads the rest soon.
 func (x *Counts) forgetNews() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -365,17 +365,17 @@ func (x *Counts) forgetNews() {
 // hearEvery is how soon a call that waits learns that another shard has less in flight.
 const hearEvery = 10 * time.Millisecond
 
-// hearOfRates is how soon a shard learns what others have given of values with a rate, when no call asks. A reserve by
-// the rate makes them hear at once, so this only bounds what is to be heard then, and for how long it holds a value back.
+// hearOfRates is how soon a shard hears of the reservations of others of values with a rate, when no call asks. A reserve by the rate makes
+// the shards hear at once. So this only bounds the news at that moment, and how long they hold a value back.
 const hearOfRates = 100 * time.Millisecond
 
-// Wait has the shards hear of each other while a call waits. The caller calls the result when its wait is over.
+// Wait makes the shards hear of each other while a call waits. The caller calls the result when its wait is over.
 func (x *Counts) Wait() (over func()) {
 	x.listening(func() { x.waiting++ })
 	return func() { x.listening(func() { x.waiting-- }) }
 }
 
-// listening changes why the shards hear of each other without a call.
+// listening changes the reasons why the shards hear of each other without a call.
 func (x *Counts) listening(change func()) {
 	x.waits.Lock()
 	defer x.waits.Unlock()
@@ -385,7 +385,7 @@ func (x *Counts) listening(change func()) {
 	}
 }
 
-// keepHearing ends soon after the last call that waits, and when no rate is kept any more.
+// keepHearing makes the shards hear of each other. It ends soon after the last waiting call, when no rate is kept any more.
 func (x *Counts) keepHearing() {
 	for {
 		every := x.hears()
@@ -397,7 +397,7 @@ func (x *Counts) keepHearing() {
 	}
 }
 
-// hearAlone has the shards hear of each other without a call. Without a shard that serves no rate is kept any more.
+// hearAlone makes the shards hear of each other without a call. If no shard serves, no rate is kept any more.
 func (x *Counts) hearAlone() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

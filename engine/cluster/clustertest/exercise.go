@@ -16,14 +16,14 @@ import (
 // Journal is the name of the journal that Medium.Rewind is about.
 const Journal = "0001"
 
-// Medium is what keeps the backends of an implementation.
+// Medium is an implementation under test. It keeps its backends.
 type Medium struct {
-	// Open opens a backend. Those of one dir share all they have; the first one finds nothing. It is closed with the function.
+	// Open opens a backend. Backends of one dir share all data; the first one is empty. The function closes it.
 	Open func(t *testing.T, dir string) (b cluster.Backend, close func() error)
-	// Rewind and Fail are what journaltest.Medium says, of the journal with the name Journal.
+	// Rewind and Fail are as in journaltest.Medium, for the journal with the name Journal.
 	Rewind func(t *testing.T, dir string, to journal.Position)
 	Fail   func(j journal.Journal, o journaltest.Outcome, tries int, made func())
-	// Damage is what blobtest.Medium says.
+	// Damage is as in blobtest.Medium.
 	Damage func(t *testing.T, dir, key string)
 }
 
@@ -53,7 +53,7 @@ func Exercise(t *testing.T, m Medium) {
 	ExerciseJournals(t, m)
 }
 
-// ExerciseJournals runs what holds of the journals of a backend beside what journaltest says of each. Of m only Open is needed.
+// ExerciseJournals tests the journals of a backend, beyond what journaltest tests of each. Of m it needs only Open.
 func ExerciseJournals(t *testing.T, m Medium) {
 	t.Run("journals", func(t *testing.T) {
 		t.Parallel()
@@ -69,7 +69,7 @@ func ExerciseJournals(t *testing.T, m Medium) {
 	})
 }
 
-// owned is a journal with a backend of its own.
+// owned is a journal with its own backend.
 type owned struct {
 	journal.Journal
 	close func() error
@@ -77,7 +77,7 @@ type owned struct {
 
 func (o owned) Close() error { return errors.Join(o.Journal.Close(), o.close()) }
 
-// journal opens a handle through a backend of its own.
+// journal opens a handle through a backend that only it uses.
 func (m Medium) journal(t *testing.T, dir string) journal.Journal {
 	t.Helper()
 	b, closeIt := m.Open(t, dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// exerciseJournals runs what holds of several journals of one backend.
+// exerciseJournals tests several journals of one backend.
 func exerciseJournals(t *testing.T, m Medium) {
 	s := begin(t, m)
 	for _, name := range []string{"", "A", "a b", "a/b", "ä", strings.Repeat("a", cluster.MaxName+1)} {
@@ -125,7 +125,7 @@ func exerciseDeleted(t *testing.T, m Medium) {
 	}
 	wait := make(chan error, 1)
 	go func() { wait <- reader.Wait(ctx, 2) }()
-	for range 2 { // that there is none is no error
+	for range 2 { // a missing journal is no error
 		if err := s.another().DeleteJournal(ctx, Journal, nil); err != nil {
 			t.Fatalf("DeleteJournal: %v", err)
 		}
@@ -156,8 +156,8 @@ func exerciseDeleted(t *testing.T, m Medium) {
 	}
 }
 
-// exerciseKept is about a journal that its owner deletes: it stays when the owner says that it is the owner no more, and when another
-// one appends behind what the owner saw.
+// exerciseKept is about a journal that its owner deletes. It stays if the owner says that it no longer owns it, and if another writer
+// appends behind the end that the owner saw.
 func exerciseKept(t *testing.T, m Medium) {
 	s := begin(t, m)
 	j := open(t, s.another().Backend, Journal)
@@ -188,7 +188,7 @@ func exerciseKept(t *testing.T, m Medium) {
 	deposed(t, "the writer", j, end)
 }
 
-// deposed expects that a handle refuses all that it is asked.
+// deposed expects that a handle refuses all calls.
 func deposed(t *testing.T, who string, j journal.Journal, tail journal.Position) {
 	t.Helper()
 	_, appended := j.Append(ctx, tail, []byte("late"))

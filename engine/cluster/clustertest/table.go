@@ -27,7 +27,7 @@ func NewTable() *Table {
 
 var errCut = errors.New("the table cannot be reached")
 
-// Cut has all calls fail from now on, or succeed again.
+// Cut makes all calls fail from now on, or succeed again.
 func (t *Table) Cut(cut bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,19 +22,19 @@ type Database interface {
 	Look(ctx context.Context, tail journal.Position, sum journal.Sum) (found Found, err error)
 
 	// Delete deletes a slice of the batches up to a position, if the journal ends with this tail and this sum: positions mean something
-	// else in a journal that was taken back. All up to low are gone then; 0: another writer has the journal, or another handle deleted
-	// them.
+	// else in a journal that was taken back. Then all batches up to low are gone; low 0: another writer has the journal, or another handle
+	// deleted them.
 	Delete(ctx context.Context, upTo, tail journal.Position, sum journal.Sum) (low journal.Position, err error)
 
-	// Judge says what an error of the others means. silent: a Put may have been made, or may yet be. final: another try would end
-	// alike, with this error; nil: it may succeed.
+	// Judge interprets an error of the other methods. silent: a Put may have been made, or may yet be. final: another try would end with
+	// the same error, this one; nil: it may succeed.
 	Judge(err error) (silent bool, final error)
 
 	// Grew is told of a batch that was appended.
 	Grew(bytes int)
 }
 
-// Batch is what a Put appends.
+// Batch is the batch of a Put.
 type Batch struct {
 	Expect journal.Position // where the journal ends
 	Before journal.Sum      // of the chain up to there
@@ -47,10 +47,10 @@ type Found struct {
 	Written bool // the batch that was looked for is there, and durable
 	Tail    journal.Position
 	Sum     journal.Sum
-	Next    *journal.Sum // behind the tail that was known; nil: nothing is there any more
+	Next    *journal.Sum // behind the known tail; nil: that batch is trimmed
 }
 
-// Options say what a new handle knows.
+// Options are the initial knowledge of a handle, and its pauses.
 type Options struct {
 	Name                string
 	Database            Database
@@ -63,7 +63,7 @@ type Options struct {
 // Handle is the part of a journal's handle that all databases share.
 type Handle struct {
 	o    Options
-	turn chan struct{} // held by the one who appends or trims, which may take long
+	turn chan struct{} // held while a caller appends or trims, which may take long
 
 	mu      sync.Mutex // of what follows; never held during a statement
 	tail    journal.Position
@@ -71,7 +71,7 @@ type Handle struct {
 	ghost   *journal.Sum     // of the chain with a batch behind the tail whose outcome is not known; nil: there is none
 	low     journal.Position // batches up to here are gone
 	trimmed journal.Position // batches up to here are not needed
-	wanted  journal.Position // what Trim was told; trimmed is behind it while a reader holds what it reads
+	wanted  journal.Position // the position of the last Trim; trimmed is behind it while a reader holds the batches that it reads
 	holds   int
 	refused bool // an append was: trimming is another writer's affair
 	closed  bool
@@ -88,7 +88,7 @@ func New(o Options) *Handle {
 // appending is an append that may take several tries.
 type appending struct {
 	Batch
-	tried bool // a try was made, of which the outcome is not known
+	tried bool // a try was made whose outcome is not known
 }
 
 // Append implements journal.Journal.
@@ -136,7 +136,7 @@ func (a *appending) undecided(err, end error) error {
 	return fmt.Errorf("append: %w (%w): %w", journal.ErrUnknown, end, err)
 }
 
-// try makes one try. An error that is no conflict asks for another one.
+// try makes one try. After an error that is no conflict, another try may succeed.
 func (h *Handle) try(ctx context.Context, a *appending) (done bool, err error) {
 	if err := h.resolve(ctx); err != nil {
 		return false, h.noteRefused(err)
@@ -164,7 +164,7 @@ func (h *Handle) try(ctx context.Context, a *appending) (done bool, err error) {
 	return false, err
 }
 
-// begin prepares a try, unless the journal is known to end elsewhere. done: because an earlier try of the append was written.
+// begin prepares a try, unless the journal is known to end elsewhere. done: an earlier try of the append was written.
 func (h *Handle) begin(a *appending) (done bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,8 +191,8 @@ func (h *Handle) noteRefused(err error) error {
 	return err
 }
 
-// Resolve finds out what became of an append that got no answer. A failure is that of the next append, which tries again. While an append
-// is under way it does nothing.
+// Resolve finds the outcome of an append that got no answer. If it fails, the next append tries again. While an append is under way, it
+// does nothing.
 func (h *Handle) Resolve(ctx context.Context) {
 	select {
 	case h.turn <- struct{}{}:
@@ -202,7 +202,7 @@ func (h *Handle) Resolve(ctx context.Context) {
 	}
 }
 
-// resolve finds out what became of a batch whose outcome is not known, if there is one. A batch that it finds is durable when it returns.
+// resolve finds the outcome of a batch whose outcome is not known, if there is one. A batch that it finds is durable when it returns.
 func (h *Handle) resolve(ctx context.Context) error {
 	h.mu.Lock()
 	tail, sum, ghost := h.tail, h.sum, h.ghost
@@ -297,7 +297,7 @@ func (h *Handle) Hold() (release func()) {
 	})
 }
 
-// letGo takes what Trim was told as trimmed, unless a reader holds it.
+// letGo counts the batches of the last Trim as trimmed, unless a reader holds them.
 func (h *Handle) letGo() {
 	if h.holds == 0 {
 		h.trimmed = max(h.trimmed, h.wanted)

@@ -107,9 +107,9 @@ func (m *Member) Left() time.Duration { return time.Duration(m.until.Load()) - m
 type View struct {
 	Peers  []Peer // by name, this node too
 	Owners map[queue.ShardID]cluster.Owner
-	Silent map[string]bool          // owners and peers that may be dead: they have not been seen to beat for TTL
-	Beats  map[string]bool          // peers that were seen to beat, and not only to have beaten
-	Last   map[string]time.Duration // when each peer was first seen to beat as it does, by the clock of this node
+	Silent map[string]bool          // owners and peers that may be dead: no one saw them beat for TTL
+	Beats  map[string]bool          // peers whose counter was seen to change, not only to be there
+	Last   map[string]time.Duration // when the present counter of each peer was first seen, by the clock of this node
 }
 
 // Peer finds a node by its name.
@@ -130,7 +130,7 @@ func (v *View) Live(name string) bool {
 // Age is how long ago this node saw the last heartbeat of a peer.
 func (m *Member) Age(view *View, name string) time.Duration { return m.Now() - view.Last[name] }
 
-// LeaseOf is for how long a peer may still act as an owner without another beat, as far as this node can tell; below 0 it may not.
+// LeaseOf is how long a peer may still act as an owner without another beat, as far as this node can tell; below 0 it may not.
 func (m *Member) LeaseOf(view *View, name string) time.Duration { return own - m.Age(view, name) }
 
 // View is as of the last beat. The caller must not change it.
@@ -140,7 +140,7 @@ func (m *Member) View() View {
 	return m.view
 }
 
-// Tell changes what this node tells the others, from its next beat on, which comes soon. Hurried beats come ten times as often.
+// Tell changes the note of this node. The next beat carries it, and comes soon. Hurried beats come ten times as often.
 func (m *Member) Tell(hurried bool, change func(*Note)) {
 	m.mu.Lock()
 	before := m.note.pressing()
@@ -153,7 +153,7 @@ func (m *Member) Tell(hurried bool, change func(*Note)) {
 	}
 }
 
-// Hasten has the next beat come at once.
+// Hasten makes the next beat come at once.
 func (m *Member) Hasten() { notify(m.beats) }
 
 // notify puts something into a channel that has room for one.
@@ -164,7 +164,7 @@ func notify(c chan struct{}) {
 	}
 }
 
-// pressing is what the others are to learn at once.
+// pressing is the part of a note that the others are to learn at once.
 func (n Note) pressing() string {
 	n.Counts = nil
 	return n.text()
@@ -173,13 +173,13 @@ func (n Note) pressing() string {
 func (n *Note) text() string {
 	text, err := json.Marshal(n)
 	if err != nil {
-		panic(err) // it has nothing that cannot be written
+		panic(err) // all its fields can be written
 	}
 	return string(text)
 }
 
-// Join waits until no other node has this one's name: one that ended without leaving may only be standing still. It is an error if another
-// node of the same name still beats. Run beats from then on.
+// Join waits until no other node has this one's name: a node that seems to have ended without leaving may only stand still. It is an error
+// if another node of the same name still beats. From then on Run beats.
 func (m *Member) Join(ctx context.Context) error {
 	for changes := -1; ; { // the first look is no change
 		asked := m.Now()
@@ -208,8 +208,7 @@ func (m *Member) Join(ctx context.Context) error {
 	}
 }
 
-// changesMost is how often another node of the same name has to be seen to beat before it is taken as running: one beat of a node that has
-// ended may come late.
+// changesMost is how many beats of another node with the same name show that it runs: one beat of a node that has ended may come late.
 const changesMost = 3
 
 // Run beats until ctx ends.
@@ -236,7 +235,7 @@ func (m *Member) Run(ctx context.Context) {
 	}
 }
 
-// beat says that this node lives, and learns what the others have said.
+// beat says that this node lives, and reads the notes of the others.
 func (m *Member) beat(ctx context.Context) error {
 	m.mu.Lock()
 	began := m.Now()
@@ -251,7 +250,7 @@ func (m *Member) beat(ctx context.Context) error {
 	if err == nil {
 		owners, err = m.Leases.Owners(asked)
 	}
-	if err == nil { // after the owners: an owner that claims again behind its silence must make a claim of now too old
+	if err == nil { // after the owners: if an owner claims again after its silence, a claim of this moment must be too old
 		nodes, err = m.Leases.Nodes(asked)
 	}
 	m.mu.Lock()
@@ -297,7 +296,7 @@ func (m *Member) look(asked time.Duration, nodes []cluster.Node, owners map[queu
 		}
 		switch held := m.held[shard].Load(); {
 		case held == 0 || owner.Epoch <= held:
-		case owner.Node == m.Name: // a claim of this node, of which it had no answer
+		case owner.Node == m.Name: // a claim of this node that got no answer
 			m.held[shard].Store(owner.Epoch)
 		default:
 			m.held[shard].Store(0)
@@ -308,7 +307,7 @@ func (m *Member) look(asked time.Duration, nodes []cluster.Node, owners map[queu
 	m.view = view
 }
 
-// noteOf reads the note of a node; one that cannot be read is of another version, and says nothing.
+// noteOf reads the note of a node. A note that cannot be read is of another version, and counts as empty.
 func noteOf(n *cluster.Node) (note Note) {
 	_ = json.Unmarshal([]byte(n.Note), &note)
 	return note
@@ -324,7 +323,7 @@ func (m *Member) owned() (list []queue.ShardID) {
 	return list
 }
 
-// again claims all that this node owns once more: its lease had ended, so others may have claimed some of it since.
+// again claims all shards of this node once more: its lease had ended, so others may have claimed some of them since.
 func (m *Member) again(ctx context.Context) error {
 	for _, shard := range m.owned() {
 		switch err := m.set(ctx, shard, m.held[shard].Load()+1, m.Name); {
@@ -364,7 +363,7 @@ func (m *Member) Claim(ctx context.Context, seen *View, shard queue.ShardID) err
 	return m.set(ctx, shard, seen.Owners[shard].Epoch+1, m.Name)
 }
 
-// Take makes this node the owner of a shard that no other node has: the caller makes it.
+// Take makes this node the owner of a shard that the caller is creating, so that no other node has it.
 func (m *Member) Take(ctx context.Context, shard queue.ShardID) error {
 	ctx, stop := context.WithTimeout(ctx, TTL)
 	defer stop()
@@ -375,7 +374,7 @@ func (m *Member) Take(ctx context.Context, shard queue.ShardID) error {
 	return m.set(ctx, shard, owners[shard].Epoch+1, m.Name)
 }
 
-// TakeFree is Take of a shard that another node that lives may just have taken: it is ErrNewerOwner then.
+// TakeFree is Take of a shard that another live node may just have taken. Then it returns ErrNewerOwner.
 func (m *Member) TakeFree(ctx context.Context, shard queue.ShardID) error {
 	ctx, stop := context.WithTimeout(ctx, TTL)
 	defer stop()
@@ -390,7 +389,7 @@ func (m *Member) TakeFree(ctx context.Context, shard queue.ShardID) error {
 	return m.set(ctx, shard, owners[shard].Epoch+1, m.Name)
 }
 
-// Give makes another node the owner of a shard that this one has closed. If the error is not nil, the other one may not have learned of it.
+// Give makes another node the owner of a shard that this one has closed. After an error, the other one may not know it.
 func (m *Member) Give(ctx context.Context, shard queue.ShardID, to string) error {
 	epoch := m.held[shard].Swap(0)
 	if epoch == 0 {
@@ -401,10 +400,10 @@ func (m *Member) Give(ctx context.Context, shard queue.ShardID, to string) error
 	return m.set(ctx, shard, epoch+1, to)
 }
 
-// Drop gives a shard up that this node does not serve any more, without a word to the others.
+// Drop gives up a shard that this node does not serve any more. It does not tell the others.
 func (m *Member) Drop(shard queue.ShardID) { m.held[shard].Store(0) }
 
-// Leaving says with the next beat that this node is to be given nothing new.
+// Leaving announces, with the next beat, that this node must get nothing new.
 func (m *Member) Leaving() {
 	m.mu.Lock()
 	m.leaving = true

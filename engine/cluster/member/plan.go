@@ -11,14 +11,14 @@ import (
 // A shard goes from one living node to another in four steps, each said with a beat: its owner offers it; the other one prepares it, and
 // then wants it; the owner closes it and gives it; the other one claims it. Until the owner closes it, it serves.
 //
-// The shards of one queue count each for itself: they may be on different nodes.
+// The shards of one queue are independent: they may be on different nodes.
 
-// Situation is what a node knows when it decides what to do next.
+// Situation is a node's knowledge when it decides what to do next.
 type Situation struct {
 	Name    string
 	Leaving bool // this node is about to stop
 	View    *View
-	Shards  []queue.ShardID                 // all that there are, in order
+	Shards  []queue.ShardID                 // all shards, in order
 	Held    map[queue.ShardID]time.Duration // shards of this node, and for how long it has had each
 	Ready   map[queue.ShardID]bool          // shards of others that are prepared here
 	Load    map[queue.ShardID]float64       // of shards of this node; 0 counts as a little
@@ -31,15 +31,15 @@ type Plan struct {
 	Claim   []queue.ShardID          // no other node can own them
 	Prepare []queue.ShardID          // their owners offer them to this node
 	Wants   []queue.ShardID          // the same, and they are prepared
-	Offers  map[queue.ShardID]string // shards of this node, and who is to have them
+	Offers  map[queue.ShardID]string // shards of this node, and the nodes that are to have them
 	Give    map[queue.ShardID]string // the same, and the other node is ready
 	Load    float64                  // of this node
 }
 
 const (
-	idleLoad = 1.0              // what a shard counts for by being there
+	idleLoad = 1.0              // of a shard without work
 	stays    = 30 * time.Second // a shard stays for so long before it is moved for the sake of balance
-	balanced = 0.9              // a move has to bring the larger one of two loads down to this part of it
+	balanced = 0.9              // a move must bring the larger of two loads down to this part of it
 )
 
 // Decide is the plan for a situation.
@@ -109,14 +109,14 @@ func (s *Situation) target(shard queue.ShardID) string {
 	return ""
 }
 
-// takes says that a node may be given something new. One that was not seen to beat yet may have died long ago.
+// takes says that a node may get new shards. One that was not seen to beat yet may have died long ago.
 func (s *Situation) takes(name string) bool {
 	peer, there := s.View.Peer(name)
 	return there && !peer.Leaving && s.View.Live(name) && s.View.Beats[name]
 }
 
-// heir is the node that a shard without an owner falls to; "": there is none. Nodes that see the same come to the same answer, and a node
-// that comes or goes changes few of them: each has a rank by chance in each shard ("highest random weight", Thaler and Ravishankar 1998).
+// heir is the node that a shard without an owner falls to; "": there is none. Nodes with the same view find the same heir, and a node that
+// comes or goes changes few heirs: each node has a random rank for each shard ("highest random weight", Thaler and Ravishankar 1998).
 func (s *Situation) heir(shard queue.ShardID) (best string) {
 	var most uint64
 	for i := range s.View.Peers {

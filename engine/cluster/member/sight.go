@@ -1,5 +1,5 @@
-// Package member keeps a node's place in a cluster. It beats, it knows when another node is silent, and it says for how long this node may
-// act as the owner of its shards. Journals decide which node may write; a lease says when this node may try, and until when it may answer
+// Package member keeps a node's place in a cluster. It beats, it knows when another node is silent, and it says how long this node may act
+// as the owner of its shards. Journals decide which node may write; a lease says when this node may try, and until when it may answer
 // without an append. Plan decides which shards a node claims, offers and gives.
 package member
 
@@ -9,14 +9,14 @@ import (
 	"github.com/quern-queue/quern/engine/cluster"
 )
 
-// sights are what a node has seen of the beats of all nodes, by its own clock alone.
+// sights are a node's observations of the beats of all nodes, by its own clock alone.
 type sights map[string]sight
 
 type sight struct {
 	node    cluster.Node
-	since   time.Duration // when its counter was first seen to be what it is
+	since   time.Duration // when its present counter was first seen
 	beats   bool          // its counter was seen to change
-	missing bool          // it was not among the nodes when they were looked at last
+	missing bool          // it was not among the nodes at the last look
 }
 
 // look notes the nodes as they are at a time.

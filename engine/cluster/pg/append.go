@@ -10,12 +10,12 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// partBytes is what one row takes of a batch: a statement is several times in memory here and in the database.
+// partBytes is the part of a batch that one row takes. A statement is in memory several times, here and in the database.
 const partBytes = 4 << 20
 
 const (
-	// The head moves only if the journal ends where the writer knows it to end, with the batches that it knows. All others get no row.
-	// They wait for one that is about to commit, and then look again.
+	// The head moves only if the journal ends where the writer expects, with the batches that it knows. Any other writer gets no row: it
+	// waits for a commit that is under way, and then looks again.
 	headSQL = `h AS (UPDATE journal SET tail = tail + 1, sum = $4, bytes = bytes + $7
 	WHERE id = $1 AND tail = $2 AND sum = $3 RETURNING tail)
 INSERT INTO batch (journal, n, part, rest, sum, bytes) SELECT $1, h.tail, 0, $6, $4, $5 FROM h`
@@ -24,8 +24,8 @@ INSERT INTO batch (journal, n, part, rest, sum, bytes) SELECT $1, h.tail, 0, $6,
 
 	partSQL = "INSERT INTO batch (journal, n, part, rest, sum, bytes) VALUES ($1, $2, $3, $4, $5, $6)"
 
-	// A batch that is found may not be on a standby yet, or not even on the disk: it became visible when its wait was cancelled. This
-	// commit is behind it, so once it is durable the batch is.
+	// A batch that Look finds may not be on a standby yet, or not even on the disk, because it became visible when its wait was cancelled.
+	// This commit is behind it: once this commit is durable, so is the batch.
 	confirmSQL = `UPDATE journal SET confirmed = confirmed + 1
 WHERE id = $1 AND EXISTS (SELECT FROM batch WHERE journal = $1 AND n = $2 AND part = 0 AND batch.sum = $3)`
 
@@ -70,7 +70,7 @@ func (l *log) Put(ctx context.Context, a *handle.Batch) (fits bool, err error) {
 	return rows == 1, err
 }
 
-// put writes a batch behind those that this handle knows; no rows: the journal does not end with them.
+// put writes a batch behind those that this handle knows. It writes no rows if the journal does not end with them.
 func (l *log) put(ctx context.Context, conn *pgx.Conn, a *handle.Batch) (rows int64, err error) {
 	sql := appendSQL
 	l.mu.Lock()

@@ -1,4 +1,4 @@
-// Package pg keeps what the nodes of a cluster share in PostgreSQL: journals, blobs and leases, in one schema of a database.
+// Package pg keeps the shared data of a cluster's nodes in PostgreSQL: journals, blobs and leases, in one schema of a database.
 // docs/decisions/0036-postgresql-holds-the-journal-of-many-machines.md says why.
 package pg
 
@@ -24,17 +24,17 @@ var _ cluster.Backend = (*Backend)(nil)
 // Options say where the database is and how it is used.
 type Options struct {
 	// URL is postgres://USER:PASSWORD@HOST:PORT/DATABASE, or any other form that libpq takes. It may name several hosts, as
-	// host1:5432,host2:5432: the one that takes writes is used.
+	// host1:5432,host2:5432. The one that takes writes is used.
 	URL string
 	// Schema has all tables; "" is DefaultSchema. Servers with different schemas share nothing.
 	Schema string
-	// AcceptAsync accepts a database without a synchronous standby: with its disk, acknowledged work is lost.
+	// AcceptAsync accepts a database without a synchronous standby. If its disk is lost, so is acknowledged work.
 	AcceptAsync bool
 	// Conns bounds the connections for journals and blobs; 0 is DefaultConns. Up to three more serve leases and notifications. Each append
 	// and each call for a blob holds one, with up to 4 MiB of memory here and a few times that in the database.
 	Conns int
-	// Try is how long one try of a statement may take before it is made again on another connection; 0 is DefaultTry. Each MiB that is
-	// sent allows for a second more.
+	// Try is how long one try of a statement may take before it is made again on another connection; 0 is DefaultTry. Each MiB that is sent
+	// allows one second more.
 	Try time.Duration
 	// Patience is how long a call other than an append is tried again while the database cannot be reached; 0 is DefaultPatience. An
 	// append goes on until its context ends.
@@ -153,6 +153,6 @@ func (b *Backend) Close() error {
 // full is ErrFull with a cause.
 func full(err error) error { return fmt.Errorf("%w: %w", journal.ErrFull, err) }
 
-// durabilities are the values of synchronous_commit. With "off" a crash of the database may lose what it acknowledged last, up to three
-// times its wal_writer_delay (0.6 s), and a standby has it later; the order is kept.
+// durabilities are the values of synchronous_commit. With "off", a crash of the database may lose the last acknowledged commits, up to
+// three times its wal_writer_delay (0.6 s), and a standby gets them later. The order is kept.
 var durabilities = map[queue.Durability]string{queue.Full: "on", queue.Relaxed: "off"}

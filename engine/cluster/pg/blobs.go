@@ -19,7 +19,7 @@ type blobRows struct{ b *Backend }
 
 const (
 	putSQL = "INSERT INTO blob (key, sha256, bytes) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING"
-	// The same bytes may be there without being durable yet: this commit is behind theirs.
+	// The same bytes may be there and not be durable yet. This commit is behind theirs.
 	samePutSQL = "UPDATE blob SET key = key WHERE key = $1 AND sha256 = $2"
 	existsSQL  = "SELECT EXISTS (SELECT FROM blob WHERE key = $1)"
 
@@ -54,7 +54,7 @@ func (x blobRows) Put(ctx context.Context, key string, b []byte) error {
 	})
 }
 
-// Get implements blobs.Blobs. The whole blob is read, as only so its sum can be checked.
+// Get implements blobs.Blobs. It reads the whole blob, to check its sum.
 func (x blobRows) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error) {
 	var sum, b []byte
 	err := x.b.patiently(ctx, blobs.MaxBytes, func(ctx context.Context, conn *pgx.Conn) error {

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// How long is waited before a statement is tried again.
+	// The pauses before a statement is tried again.
 	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 
 	connectTimeout = 5 * time.Second // of a try to connect, unless the URL has another one
 )
 
-// setUp is what a connection is set to, with the schema and synchronous_commit: the role or the database may have other defaults. Waiting
-// for a lock or for a standby is bounded by the caller, which has to know that the outcome is not known.
+// setUp sets up a connection, with the schema and synchronous_commit, because the role or the database may have other defaults. The caller
+// bounds the wait for a lock or for a standby, because it must know when the outcome is unknown.
 const setUp = `SET search_path TO %s; SET synchronous_commit TO %s; SET statement_timeout TO 0; SET lock_timeout TO 0;
 SET idle_in_transaction_session_timeout TO 0; SET idle_session_timeout TO 0; SET default_transaction_isolation TO 'read committed';
 SET default_transaction_read_only TO off; SET client_min_messages TO warning; SET plan_cache_mode TO force_generic_plan`
 
-// warned is where a connection keeps the last warning that the server sent.
+// warned is the key under which a connection keeps the last warning of the server.
 const warned = "quern.warned"
 
 func newPool(ctx context.Context, o Options, conns int, durability string) (*pgxpool.Pool, error) {
@@ -61,13 +61,13 @@ func newPool(ctx context.Context, o Options, conns int, durability string) (*pgx
 	return pool, nil
 }
 
-// statement is what runs statements: a connection, or a transaction on it.
+// statement runs statements: a connection, or a transaction on it.
 type statement interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// exec runs a statement that changes rows, and returns how many. A commit that did not wait until a standby had it is answered as if it
-// had, with a warning (01000): the rows are visible, and may be lost. So a warning leaves the outcome unknown.
+// exec runs a statement that changes rows, and returns how many. A commit that stopped waiting for a standby is answered like any other,
+// with a warning (01000): the rows are visible, and may be lost. So a warning leaves the outcome unknown.
 func exec(ctx context.Context, conn *pgx.Conn, on statement, sql string, args ...any) (rows int64, err error) {
 	delete(conn.PgConn().CustomData(), warned)
 	tag, err := on.Exec(ctx, sql, args...)
@@ -91,15 +91,15 @@ func (e *warningError) Error() string {
 	return fmt.Sprintf("the database committed with a warning: %s (SQLSTATE %s)", e.notice.Message, e.notice.Code)
 }
 
-// class is what a failure of a statement means.
+// class is the meaning of a statement's failure.
 type class uint8
 
 const (
 	unknown   class = iota // it may have been done, or may yet be
-	undone                 // it was not done, and may be another time
+	undone                 // it was not done, and another try may succeed
 	noRoom                 // the same, once the disk of the database has room
 	refused                // it was not done, and would be refused again
-	corrupted              // what is stored is damaged
+	corrupted              // stored data is damaged
 )
 
 // classes are those of SQLSTATEs and of their first two characters. All others are undone.
@@ -108,8 +108,8 @@ var classes = map[string]class{
 	"0A": refused, "22": refused, "23": refused, "28": refused, "3D": refused, "3F": refused, "42": refused, "44": refused, "54": refused,
 }
 
-// classOf tells failures apart. A statement that ended with an ERROR was rolled back. FATAL and PANIC end the connection, and a lost
-// connection says nothing of what became of the statement.
+// classOf tells failures apart. A statement that ended with an ERROR was rolled back. FATAL and PANIC end the connection. After a lost
+// connection, the outcome of the statement is unknown.
 func classOf(err error) class {
 	server, is := errors.AsType[*pgconn.PgError](err)
 	if is {
@@ -125,8 +125,8 @@ func classOf(err error) class {
 	return unknown
 }
 
-// once runs f on a connection of a pool, for as long as one try may take. A connection on which something went wrong is not used again:
-// the server may have become a standby, or a pooler may be in between.
+// once runs f on a connection of a pool, for as long as one try may take. It does not use a connection again on which something failed: the
+// server may have become a standby, or a pooler may be in between.
 func (b *Backend) once(ctx context.Context, pool *pgxpool.Pool, bytes int, f func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, b.o.Try+time.Duration(bytes)*time.Second>>20)
 	defer cancel()

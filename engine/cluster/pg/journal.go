@@ -20,7 +20,7 @@ var (
 	_ handle.Database = (*log)(nil)
 )
 
-// log is a handle of a journal. Its other half is what handles have in common: it calls Put, Look and Delete.
+// log is a handle of a journal. Its other half, handle.Handle, is common to all databases. It calls Put, Look and Delete.
 type log struct {
 	*handle.Handle
 	b    *Backend
@@ -29,7 +29,7 @@ type log struct {
 
 	mu         sync.Mutex // of what follows; never held during a statement
 	durability queue.Durability
-	written    int64 // bytes of all batches that there ever were
+	written    int64 // bytes of all batches ever written
 	gone       int64 // of those that were trimmed
 }
 
@@ -101,7 +101,7 @@ func (l *log) sumOf(sum *journal.Sum, b []byte, at journal.Position) error {
 	return nil
 }
 
-// deleted is the error of a handle of which the journal was deleted.
+// deleted is the error of a handle whose journal was deleted.
 func (l *log) deleted() error {
 	return fmt.Errorf("pg: journal %s was deleted: %w", l.name, journal.ErrConflict)
 }

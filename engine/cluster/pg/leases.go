@@ -10,8 +10,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// leaseRows keeps nodes and owners in rows, on connections of their own: a beat does not wait for appends. Nothing here is synced, as
-// nothing relies on it. A call makes one try, and so takes Options.Try at most: its caller knows when it is too late for another one.
+// leaseRows keeps nodes and owners in rows, on its own connections, so that a beat does not wait for appends. Nothing here is synced,
+// because nothing relies on it. A call makes one try, and so takes Options.Try at most: the caller knows when it is too late for another
+// one.
 type leaseRows struct{ b *Backend }
 
 const (

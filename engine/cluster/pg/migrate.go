@@ -17,7 +17,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate makes the schema, or brings it to the version of this program. Of several nodes that start at once one does it, the others wait.
+// migrate makes the schema, or brings it to the version of this program. If several nodes start at once, one does it, and the others wait.
 func (b *Backend) migrate(ctx context.Context) error {
 	conn, err := b.small.Acquire(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Backend) migrate(ctx context.Context) error {
 	if err := conn.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", b.o.Schema).Scan(&exists); err != nil {
 		return explain(err)
 	}
-	if !exists { // IF NOT EXISTS asks for the right to create also where nothing is created
+	if !exists { // IF NOT EXISTS needs the right to create even if nothing is created
 		if _, err := conn.Exec(ctx, "CREATE SCHEMA "+b.o.Schema); err != nil {
 			return explain(err)
 		}

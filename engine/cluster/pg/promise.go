@@ -14,10 +14,10 @@ import (
 	"github.com/quern-queue/quern/engine/cluster"
 )
 
-// oldest is the first version of PostgreSQL that is taken: those before it are not maintained, and lack settings that are used.
+// oldest is the first version of PostgreSQL that Open takes. Older ones are not maintained, and lack settings that are used.
 const oldest = 14
 
-// facts are what the promise depends on.
+// facts are the settings and rights that the promise depends on.
 type facts struct {
 	version        int // as 150014
 	fsync          string
@@ -31,7 +31,7 @@ current_setting('synchronous_standby_names'),
 ARRAY(SELECT r || ' on ' || c.relname FROM pg_catalog.pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r
 	WHERE c.relnamespace = to_regnamespace($1) AND c.relkind = 'r' AND NOT has_table_privilege(c.oid, r) ORDER BY 1)`
 
-// facts asks the database.
+// facts asks the database for them.
 func (b *Backend) facts(ctx context.Context) (f facts, err error) {
 	err = b.patiently(ctx, 0, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, factsSQL, b.o.Schema).Scan(&f.version, &f.fsync, &f.fullPageWrites, &f.standbys, &f.missing)
@@ -52,7 +52,7 @@ func (b *Backend) Promise(ctx context.Context) (cluster.Promise, error) {
 	return cluster.Promise{Engine: engine, Standbys: f.waitedFor()}, nil
 }
 
-// refusal says all that keeps the database from keeping the promise, and what to do; nil: nothing does.
+// refusal lists everything that keeps the database from keeping the promise, and what to do; nil: there is nothing.
 func (f facts) refusal(o Options) error {
 	var reasons []string
 	if f.version < oldest*10000 {
@@ -82,7 +82,7 @@ func (f facts) refusal(o Options) error {
 // standbyCount is the number in synchronous_standby_names: FIRST 2 (a, b), ANY 1 (*), 2 (a, b, c). A mere list is as FIRST 1.
 var standbyCount = regexp.MustCompile(`(?i)^\s*(?:first|any)?\s*(\d+)\s*\(`)
 
-// waitedFor is how many standbys have a commit on their disks before it is acknowledged.
+// waitedFor is how many standbys must have a commit on their disks before it is acknowledged.
 func (f facts) waitedFor() int {
 	if strings.TrimSpace(f.standbys) == "" {
 		return 0
@@ -95,12 +95,12 @@ func (f facts) waitedFor() int {
 	return 1
 }
 
-// errPooled says that a pooler is in between which gives a connection to another client after each transaction or statement.
+// errPooled says that there is a pooler in between, which gives a connection to another client after each transaction or statement.
 var errPooled = fmt.Errorf("%w: A pooler in transaction mode is in between. Sessions must stay: connect to PostgreSQL itself, or set the "+
 	"pooler to session mode (pool_mode = session)", cluster.ErrPromise)
 
-// notPooled finds a pooler that works by transactions: while one connection is in a transaction, another one that had its server process
-// before gets a different one, or waits.
+// notPooled finds a pooler that works by transactions. While one connection is in a transaction, another connection that had its server
+// process before gets a different process, or waits.
 func (b *Backend) notPooled(ctx context.Context) error {
 	return b.patiently(ctx, 0, func(ctx context.Context, first *pgx.Conn) error {
 		return b.once(ctx, b.small, 0, func(ctx context.Context, second *pgx.Conn) error {

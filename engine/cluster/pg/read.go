@@ -25,10 +25,10 @@ LEFT JOIN (SELECT n, part, rest, sum, bytes,
 	FROM batch WHERE journal = $1 AND (n, part) > ($2, $3) ORDER BY n, part LIMIT $4) p ON p.before < $5
 WHERE j.id = $1 ORDER BY p.n, p.part`
 
-// page is what one statement read.
+// page is the result of one statement.
 type page struct {
 	found bool             // the journal is there
-	upTo  journal.Position // what is trimmed of it
+	upTo  journal.Position // the last batch that is trimmed
 	base  *journal.Sum     // of the chain up to the batch behind which it was read; nil: there is no such batch
 	parts []part
 }
@@ -41,7 +41,7 @@ type part struct {
 	bytes   []byte
 }
 
-// place is where a Read has got to: the last row, and the chain up to the last whole batch.
+// place is how far a Read got: the last row, and the chain up to the last whole batch.
 type place struct {
 	pos     journal.Position // the last whole batch
 	sum     *journal.Sum     // nil: not known yet
@@ -136,7 +136,7 @@ func (l *log) scan(rows pgx.Rows, after journal.Position, p *page) error {
 	return l.sumOf(&p.parts[len(p.parts)-1].sum, sum, x.pos)
 }
 
-// join takes the next row. whole: a batch is whole with it, the place is behind it.
+// join takes the next row. whole: the row completes a batch, and the place is behind it.
 func (l *log) join(at *place, p *part) (batch []byte, whole bool, err error) {
 	if p.pos != at.pos+1 || p.n != at.parts {
 		return nil, false, l.damaged(fmt.Sprintf("has no part %d of batch %d, but part %d of batch %d", at.parts, at.pos+1, p.n, p.pos))

@@ -47,7 +47,7 @@ func (l *log) Delete(ctx context.Context, upTo, tail journal.Position, sum journ
 	return low, nil
 }
 
-// endedSQL leaves a row that has grown meanwhile.
+// endedSQL does not delete the row of a journal that has grown meanwhile.
 const endedSQL = "DELETE FROM journal WHERE id = $1 AND tail = $2 AND sum = $3"
 
 // deleteSQL deletes a journal. Its row in the table journal goes first: an append that is under way commits before it, or finds no row.

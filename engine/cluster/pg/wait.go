@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// poll is how often a journal is looked at by those who wait for more of it, in case a notification is lost.
+	// poll is how often a waiting reader looks at its journal, in case a notification is lost.
 	poll = 500 * time.Millisecond
-	// between is how long is waited between two notifications to other nodes: each one wakes all who listen.
+	// between is the pause between two notifications to other nodes: each one wakes all listeners.
 	between = 20 * time.Millisecond
-	// relisten is how long is waited before a lost connection for notifications is made again.
+	// relisten is the pause before a lost connection for notifications is made again.
 	relisten = 500 * time.Millisecond
 )
 
-// hub tells those who wait for a journal that it has grown.
+// hub wakes waiting readers when a journal has grown.
 type hub struct {
 	mu        sync.Mutex
 	waiting   map[int32]chan struct{} // closed when the journal grows
-	dirty     map[int32]bool          // journals that other nodes are still to be told of
+	dirty     map[int32]bool          // journals whose growth other nodes do not know yet
 	changed   chan struct{}           // has room for one: dirty is not empty
 	listening sync.Once
 }
@@ -50,7 +50,7 @@ func (h *hub) wake(id int32) {
 	}
 }
 
-// taken are the journals that other nodes are to be told of.
+// taken takes the journals whose growth other nodes do not know yet.
 func (h *hub) taken() (ids []int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +73,8 @@ func (h *hub) grew(id int32) {
 	}
 }
 
-// tell notifies other nodes of journals that have grown. It does so beside the appends: PostgreSQL lets only one transaction that notifies
-// commit at a time, and would have all journals wait for each other's syncs. A lost notification costs those who wait up to `poll`.
+// tell notifies other nodes of journals that have grown. It does so outside of the appends: PostgreSQL lets only one transaction that
+// notifies commit at a time, so all journals would wait for each other's syncs. A lost notification costs a reader up to `poll`.
 func (b *Backend) tell() {
 	for {
 		select {
@@ -95,10 +95,10 @@ func (b *Backend) tell() {
 	}
 }
 
-// channel is where the nodes of a schema notify each other.
+// channel is the channel on which the nodes of a schema notify each other.
 func (b *Backend) channel() string { return "quern_" + b.o.Schema }
 
-// listen has notifications of other nodes wake those who wait, from the first call on.
+// listen makes notifications of other nodes wake waiting readers, from the first call on.
 func (b *Backend) listen() {
 	b.hub.listening.Do(func() { b.ended.Go(b.hear) })
 }
@@ -117,7 +117,7 @@ func (b *Backend) hear() {
 func (b *Backend) hearOnce() {
 	conn, err := pgx.ConnectConfig(b.ctx, b.small.Config().ConnConfig)
 	if err != nil {
-		return // those who wait look by themselves
+		return // waiting readers look by themselves
 	}
 	defer conn.Close(context.WithoutCancel(b.ctx))
 	if _, err := conn.Exec(b.ctx, "LISTEN "+b.channel()); err != nil {

@@ -6,9 +6,9 @@ package gps
 
 import "math/big"
 
-// System is the ideal that a ledger is measured against: a fluid that is served to all tenants with fluid at the same time, in
-// proportion to their weights, one chunk in all per step. It knows the true backlogs and computes with 160 bits. It shares nothing with
-// a ledger: it goes from one event (a tenant's fluid ends) to the next, looking at all tenants.
+// System is the ideal that a ledger is measured against. It serves all tenants with fluid at the same time, in proportion to their weights,
+// one chunk in all per step. It knows the true backlogs and computes with 160 bits. It shares nothing with a ledger: it goes from one event
+// (a tenant's fluid ends) to the next, and looks at all tenants.
 type System struct {
 	now     *big.Float // virtual time: chunks per thousandth of weight
 	tenants []fluid
@@ -137,7 +137,7 @@ func (g *System) Step() {
 	g.spare.Set(rest)
 }
 
-// Lag is what the ideal has served the tenant beyond what it received.
+// Lag is the service that the ideal has given the tenant beyond what it received.
 func (g *System) Lag(i int, received int64) float64 {
 	f := &g.tenants[i]
 	sum := newFloat().Set(f.served)

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// sector is what a disk writes as a whole: a write that the power failure cuts off is torn at its ends.
+// sector is the number of bytes that a disk writes as a whole. A write that the power failure cuts off is torn between sectors.
 const sector = 512
 
 // Image is the state of a disk: the durable bytes of each file, and the operations since its last sync.
@@ -64,8 +64,8 @@ func (c *content) apply(o Op) {
 	}
 }
 
-// Apply takes the next operation of the trace. A sync makes what the file was told durable, and every deletion before it, as journals of
-// file systems keep those in order.
+// Apply takes the next operation of the trace. A sync makes the pending operations of its file durable, and every deletion before it, as
+// journals of file systems keep those in order.
 func (m *Image) Apply(o Op) {
 	switch o.Kind {
 	case Marked:
@@ -118,7 +118,7 @@ func (m *Image) Crash(folder string, loss Loss, rnd *rand.Rand) error {
 	return nil
 }
 
-// survive applies what a loss leaves of an operation.
+// survive applies the part of an operation that a loss leaves.
 func (c *content) survive(o Op, loss Loss, rnd *rand.Rand) {
 	switch {
 	case loss == None, loss == Some && o.Kind != Write && rnd.IntN(2) == 0:

@@ -1,5 +1,5 @@
-// Package disktest is a disk for tests: it stands below SQLite, writes down what happens to the databases in one folder, and has writes and
-// syncs fail or wait. From what it wrote down it makes what the disk may hold after the power failed at any moment. It is for tests only.
+// Package disktest is a disk for tests, below SQLite. It records the operations on the databases in one folder, and makes writes and syncs
+// fail or wait. From the record it makes possible contents of the disk after a power failure at any moment.
 //
 //quern:tests processes
 package disktest
@@ -21,7 +21,7 @@ const (
 	Truncate = C.disk_truncate
 	Sync     = C.disk_sync
 	Delete   = C.disk_delete
-	Marked   = C.disk_marked // At is what the test was told
+	Marked   = C.disk_marked // At is the number that the test gave
 )
 
 // Op is something that happened on the disk.
@@ -32,7 +32,7 @@ type Op struct {
 	Data []byte // of a write
 }
 
-// Trace is what happened below a folder, in order.
+// Trace has the operations below a folder, in order.
 type Trace struct {
 	Names []string // of files, below the folder
 	Ops   []Op
@@ -45,7 +45,7 @@ var register = sync.OnceValue(func() error {
 	return nil
 })
 
-// Begin writes down what happens below a folder from now on, to databases that are opened from now on. One folder at a time.
+// Begin records the operations below a folder from now on, on databases that are opened from now on. One folder at a time.
 func Begin(folder string) error {
 	if err := register(); err != nil {
 		return err
@@ -87,14 +87,15 @@ func End() Trace {
 // Never is a number of writes or syncs that no test makes.
 const Never = -1
 
-// Fail has all writes and all syncs fail after this many of each that pass: writes as on a full disk. Never: none fails.
+// Fail makes all writes and all syncs fail after this many of each: writes as on a full disk. Never: none fails.
 func Fail(writes, syncs int) { C.disk_fail(C.long(writes), 1, C.long(syncs)) }
 
-// Refuse has all writes fail after so many that pass, and no sync: as on a file system that has become read-only, and where files may not
-// grow. Never: none fails.
+// Refuse makes all writes fail after this many, and no sync: as on a file system that has become read-only, or where files may not grow.
+// Never: none fails.
 func Refuse(writes int) { C.disk_fail(C.long(writes), 0, Never) }
 
-// Break has one write fail after so many that pass: as on a medium with a fault, or for want of room that there is right after it.
+// Break makes one write fail after this many: as on a medium with a fault, or, with room, for want of room that is there again right after
+// it.
 func Break(writes int, room bool) {
 	noRoom := C.int(0)
 	if room {
@@ -113,7 +114,7 @@ func (t *Trace) Count(kind byte) (n int) {
 	return n
 }
 
-// Hold has every sync wait from now on, until release. The channel is closed when the first one waits, or at the release.
+// Hold makes every sync wait from now on, until release. The channel is closed when the first one waits, or at the release.
 func Hold() (waits <-chan struct{}, release func()) {
 	C.disk_gate(1)
 	first := make(chan struct{})

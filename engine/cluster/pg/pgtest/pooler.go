@@ -14,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pooled starts PgBouncer in front of the server, in a pool_mode and with this many connections, and is its URL. It ends with the test.
+// Pooled starts PgBouncer in front of the server, in a pool_mode and with this many connections, and returns its URL. PgBouncer ends with
+// the test.
 func (s *Server) Pooled(t testing.TB, mode string, size int) string {
 	t.Helper()
 	id, err := account()

@@ -13,7 +13,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/journaltest"
 )
 
-// Proxy is in front of a server, and reads what goes through it: it knows which statements append to a journal.
+// Proxy is a proxy in front of a server. It reads the traffic, so that it knows which statements append to a journal.
 type Proxy struct {
 	listener net.Listener
 	all      sync.WaitGroup
@@ -23,9 +23,9 @@ type Proxy struct {
 	server *Server
 	links  map[*link]bool
 	fault  journaltest.Outcome
-	tries  int // appends that have the fault, from the next one on
+	tries  int // the next appends that have the fault
 	made   func()
-	late   *link // has an append that the server is still to get
+	late   *link // has an append that the server has not got yet
 }
 
 // Front starts a proxy. Close ends it.
@@ -40,7 +40,7 @@ func (s *Server) Front(t testing.TB) *Proxy {
 	return p
 }
 
-// Lead has new connections go to another server.
+// Lead sends new connections to another server.
 func (p *Proxy) Lead(to *Server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// URL is where the proxy is, for the server's superuser; with others, all of them.
+// URL is the URL of the proxy for the server's superuser; with others, of all of them.
 func (p *Proxy) URL(others ...*Proxy) string {
 	at := p.listener.Addr().String()
 	for _, other := range others {
@@ -64,7 +64,7 @@ func (p *Proxy) URL(others ...*Proxy) string {
 	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", at)
 }
 
-// Fail has the next appends end without an answer: this many, with this outcome. It calls made in each one, if that is not nil.
+// Fail makes the next appends end without an answer: this many, with this outcome. It calls made in each one, if that is not nil.
 func (p *Proxy) Fail(o journaltest.Outcome, tries int, made func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Mute has no answer come through the connections that there are: a link that is cut in one way.
+// Mute drops all answers on the present connections, like a link that is cut in one direction.
 func (p *Proxy) Mute() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Proxy) Mute() {
 	}
 }
 
-// Hold has nothing get through in either way until release is called: it comes late then.
+// Hold stops all traffic in both directions until release is called, so that it arrives late.
 func (p *Proxy) Hold() (release func()) {
 	p.way.Lock()
 	return sync.OnceFunc(p.way.Unlock)
@@ -118,7 +118,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// next is the fault of an append that is about to go through, and what is to be done in it.
+// next is the fault of an append that is about to go through, and the function to call in it.
 func (p *Proxy) next() (o journaltest.Outcome, made func(), late *link, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ type link struct {
 	client, server net.Conn
 	appends        map[string]bool // prepared statements that append
 	held           []byte          // an append that is kept back
-	ready          chan struct{}   // the server has answered what was asked
+	ready          chan struct{}   // the server has answered
 
 	mu   sync.Mutex
 	mute bool // answers are dropped
@@ -157,7 +157,7 @@ func (l *link) cut() {
 	_ = l.server.Close()
 }
 
-// requests forwards what the client sends, in groups that the server answers as one.
+// requests forwards the messages of the client, in groups that the server answers as one.
 func (l *link) requests() {
 	held := false
 	defer func() {
@@ -223,7 +223,7 @@ func (l *link) ask(group []byte) error {
 	return nil
 }
 
-// answers forwards what the server sends.
+// answers forwards the messages of the server.
 func (l *link) answers() {
 	defer close(l.ready)
 	for {
@@ -269,7 +269,7 @@ func (l *link) group() (group []byte, appends bool, err error) {
 	}
 }
 
-// message reads a message: its kind, its length, what it has.
+// message reads a message: its kind, its length, its content.
 func message(from io.Reader) (kind byte, m []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {

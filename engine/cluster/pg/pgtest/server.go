@@ -42,7 +42,7 @@ func Start(settings ...string) (*Server, error) { return StartIn("", settings...
 // StartIn is Start with a folder for the data directory, which PostgreSQL's account can enter; "" is the system's temporary folder.
 func StartIn(parent string, settings ...string) (*Server, error) {
 	s := &Server{parent: parent, settings: settings}
-	// Its texts sort as people expect, which is not how bytes do.
+	// In this locale texts sort as people expect, and not as bytes.
 	return s, s.start("initdb", "-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8",
 		"--locale-provider=icu", "--icu-locale=en-US")
 }
@@ -109,7 +109,7 @@ func (s *Server) make(program string, args ...string) error {
 	return nil
 }
 
-// account is whose processes the servers are: PostgreSQL refuses to run as root. nil: ours.
+// account is the user that the servers run as, because PostgreSQL refuses to run as root. nil: the present user.
 func account() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -153,7 +153,8 @@ func version(path string) int {
 	return n
 }
 
-// Run starts the server on its data directory, and waits until it answers. After a Kill it may have to wait for what is left of the server.
+// Run starts the server on its data directory, and waits until it answers. After a Kill it may have to wait for the last processes of the
+// server.
 func (s *Server) Run() error {
 	const most = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), most)
@@ -220,7 +221,7 @@ func (s *Server) answers(ctx context.Context) error {
 	}
 }
 
-// URL is where the server is, for its superuser; with others, the URL of the one of them that takes writes.
+// URL is the URL of the server for its superuser; with others, of the one of them that takes writes.
 func (s *Server) URL(others ...*Server) string {
 	url := "postgres://postgres@/postgres?sslmode=disable&host=" + s.dir
 	for _, other := range others {
@@ -229,7 +230,7 @@ func (s *Server) URL(others ...*Server) string {
 	return url
 }
 
-// Dir is where the server has its socket, and in the folder data its data.
+// Dir is the folder with the server's socket, and with its data in the folder data.
 func (s *Server) Dir() string { return s.dir }
 
 // Socket is where the server listens.
@@ -281,7 +282,7 @@ func (s *Server) Await(ctx context.Context, question string) error {
 	return nil
 }
 
-// Synchronous has every commit wait until the standbys with these names have it on their disks; "*": one of any name, "": none.
+// Synchronous makes every commit wait until the standbys with these names have it on their disks; "*": one of any name, "": none.
 func (s *Server) Synchronous(ctx context.Context, names string) error {
 	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + names + "'", "SELECT pg_reload_conf()"} {
 		if err := s.Do(ctx, sql); err != nil {
@@ -291,8 +292,7 @@ func (s *Server) Synchronous(ctx context.Context, names string) error {
 	if err := s.Await(ctx, "SELECT current_setting('synchronous_standby_names') = '"+names+"'"); err != nil {
 		return err
 	}
-	// A session sees the new setting before commits obey it: the checkpointer is the one that tells them. It does so
-	// before it serves a request.
+	// A session sees the new setting before commits obey it, because the checkpointer passes it on. It does so before it serves a request.
 	return s.Do(ctx, "CHECKPOINT")
 }
 
@@ -321,7 +321,7 @@ func (s *Server) Kill() error {
 	return err
 }
 
-// Pid is that of the process of which all others of the server are children.
+// Pid is that of the server's parent process.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

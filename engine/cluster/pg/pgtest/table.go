@@ -6,11 +6,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Table is a queue as many programs have it in PostgreSQL: those rows that wait are in an index of their own, and a worker
-// takes the oldest that no other one has locked. A row that is done is kept, as Quern keeps its history.
+// Table is a queue as many programs have it in PostgreSQL: an index has the waiting rows, and a worker takes the oldest that no other one
+// has locked. Rows that are done are kept, as Quern keeps its history.
 type Table struct {
-	in, out *pgx.Conn // of the one who inserts, and of the worker
-	taken   int64     // what the worker has
+	in, out *pgx.Conn // of the producer, and of the worker
+	taken   int64     // the row that the worker has
 }
 
 const (
@@ -56,7 +56,7 @@ func (t *Table) Insert(ctx context.Context, company int, content string) error {
 	return t.in.QueryRow(ctx, tableInsert, company, content).Scan(&id)
 }
 
-// Work completes what the worker has, and takes the next row, in one transaction: fewer syncs than one for each.
+// Work completes the worker's row and takes the next one, in one transaction, which saves syncs.
 func (t *Table) Work(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	batch.Queue(tableFinish, t.taken)
