@@ -116,7 +116,7 @@ func TestAuditTellsOfEveryAct(t *testing.T) {
 	}
 }
 
-// Pages of any size give every entry once and in order, whichever have been handed over to the log; filters by time cut sharply.
+// Pages of any size give every entry once and in order, wherever it is, in a queue or in the log. Filters by time are exact.
 func TestAuditPages(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -197,7 +197,7 @@ func fatal(t *testing.T, err error) {
 	}
 }
 
-// openFor opens an engine whose clock moves on with every look at it, so that the order of entries is that of what they tell of.
+// openFor opens an engine whose clock moves on with every reading, so that entries are in the order of their acts.
 func openFor(t *testing.T, dir string) *Engine {
 	t.Helper()
 	began, looks := time.Now(), new(atomic.Int64)
@@ -208,8 +208,8 @@ func openFor(t *testing.T, dir string) *Engine {
 	return e
 }
 
-// A page of the log has what other nodes of a cluster have not put there yet: every entry once and in order, in both orders, for pages of
-// any size, and also where another node has more to add than fits into its part.
+// A page of the log includes the entries that other nodes of a cluster have not put there yet: every entry once, in both orders, for pages
+// of any size, and also if another node has more entries than fit into its part.
 func TestAuditJoinsWhatOtherNodesAdd(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

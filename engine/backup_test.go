@@ -39,7 +39,7 @@ func newLedger() *ledger {
 
 const chunksOfEach = 3
 
-// contentOf is what a chunk carries: every fourth submission is so large that its contents are written before their op.
+// contentOf is the content of a chunk. Every fourth submission is so large that its contents are written before their op.
 func contentOf(name string, index uint32) []byte {
 	text := fmt.Appendf(nil, "%s, chunk %d", name, index)
 	if strings.HasSuffix(name, "3") {
@@ -113,7 +113,7 @@ func (l *ledger) work(e *Engine, queueName string, hold bool) (int, error) {
 	return len(got.Reservations), nil
 }
 
-// settled has the inserts that are under way be known, and calls fn while nothing changes.
+// settled waits for the inserts that are under way, and calls fn while nothing changes.
 func (l *ledger) settled(fn func()) {
 	l.inserts.Lock()
 	defer l.inserts.Unlock()
@@ -122,7 +122,7 @@ func (l *ledger) settled(fn func()) {
 	fn()
 }
 
-// until is what was acknowledged up to now.
+// until is the ledger of everything that was acknowledged up to now.
 func (l *ledger) until() *ledger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *ledger) check(t *testing.T, e *Engine, before *ledger, queues []string)
 	}
 }
 
-// compare holds the outputs and counts of a submission against what was sent.
+// compare compares the outputs and counts of a submission with the ones that were sent.
 func (l *ledger) compare(t *testing.T, e *Engine, sub *queue.Submission) {
 	t.Helper()
 	seen := uint32(0)
@@ -180,7 +180,7 @@ func (l *ledger) compare(t *testing.T, e *Engine, sub *queue.Submission) {
 	}
 }
 
-// settings are what operators have set: a text that says all of it.
+// settingsOf is all that operators have set, as a text.
 func settingsOf(t *testing.T, e *Engine, queues []string) string {
 	t.Helper()
 	var out strings.Builder
@@ -300,7 +300,7 @@ func continued(t *testing.T, e *Engine, before []byte) []byte {
 	return out.Bytes()
 }
 
-// A token of a reservation that the old server gave out is not good in the restored one, and neither takes the files of the other.
+// The restored server refuses a token of a reservation of the old one, and neither server takes files of the other.
 func TestRestoredIsAnother(t *testing.T) {
 	t.Parallel()
 	e, _ := loaded(t)
@@ -410,7 +410,7 @@ func TestDamagedBackup(t *testing.T) {
 	}
 }
 
-// handOver gives a function what is written, and how much that is by then.
+// handOver passes written bytes on to a function, with their total so far.
 type handOver struct {
 	n  int64
 	at func(n int64)
@@ -422,8 +422,7 @@ func (h *handOver) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The reader of a backup can begin the next one as soon as it has the last byte, a full one and an increment, and what was read before is
-// not in the way of it.
+// The reader of a backup can begin the next one, full or an increment, as soon as it has the last byte. Earlier reads do not prevent it.
 func TestBackupsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two writes that find the disk full at the same time both try again, though only one of them throws the ballast overboard.
+// Two writes that find the disk full at the same time both try again, although only one of them frees the ballast.
 func TestBallastIsFreedForAllWrites(t *testing.T) {
 	t.Parallel()
 	b, err := openBallast(t.TempDir(), 1<<20, slog.New(slog.DiscardHandler))

@@ -40,8 +40,8 @@ func blobFolder(t *testing.T, dir string) *BlobFolder {
 	return f
 }
 
-// A file that is cut short at any byte, that is longer, or that is another blob of equal length is damaged; one that a crash left half
-// written is no blob, and goes.
+// A file that is cut short at any byte, that is longer, or that is another blob of equal length is damaged; a file that a crash left half
+// written is no blob, and is removed.
 func TestFilesOfBlobs(t *testing.T) {
 	t.Parallel()
 	f := blobFolder(t, t.TempDir())

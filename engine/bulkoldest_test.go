@@ -7,8 +7,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The oldest dead letters are those that died first, whatever submission they are of; of those that died at once so many as were asked
-// for, and which they are stays settled whatever happens to letters meanwhile.
+// The oldest dead letters are those that died first, in whichever submission. Of letters that died at the same time, as many are taken as
+// were asked for. The choice stays fixed whatever happens to letters meanwhile.
 func TestBulkOldest(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A purge leaves nothing of a customer, open or ended, and touches no one else's; also if the server ends in the middle of it.
+// A purge leaves no submission of a customer, open or ended, and touches those of no one else, also if the server ends in the middle of it.
 //
 //quern:sequential
 func TestPurgeOfACustomer(t *testing.T) {

@@ -62,8 +62,8 @@ func retention(e *Engine) api.LifecycleKind {
 	panic("there is no kind retention")
 }
 
-// However many submissions ended, all go when their time is over, in slices. Until then the life cycle tells how many there are, and since
-// when the oldest should be gone.
+// However many submissions ended, all go when their time is over, in slices. Until then the life cycle shows their number, and since when
+// the oldest is overdue.
 func TestRetentionKeepsUp(t *testing.T) {
 	t.Parallel()
 	const all, first = 2500, 100
@@ -96,7 +96,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 	}
 }
 
-// So do dead letters, and many share a commit: one for each would make them as slow as the disk.
+// Dead letters go, too, and many share a commit: one commit for each would make them as slow as the disk.
 //
 //quern:sequential
 func TestOldLettersKeepUp(t *testing.T) {
@@ -150,7 +150,7 @@ func TestCleanerPaces(t *testing.T) {
 		sizes  []int
 	}{
 		{3, time.Millisecond, false, []int{400, 800, 1000}},
-		{1, time.Millisecond, false, []int{1000}}, // what was not full says nothing
+		{1, time.Millisecond, false, []int{1000}}, // a slice that was not full changes nothing
 		{1000, 2 * cleanSlice, true, []int{1000, 500}},
 		{1000, 3 * cleanTurn, true, []int{250}},
 		{1000, 3 * cleanTurn, true, []int{125}},

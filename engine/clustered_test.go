@@ -176,7 +176,7 @@ func TestNodeTakesOver(t *testing.T) {
 	}
 }
 
-// While the lease does not say that no other node may have the queues, nothing is answered that an append does not fence.
+// While another node may have the queues by the lease, the node gives no answer that an append does not fence.
 func TestNodeWithoutALease(t *testing.T) {
 	t.Parallel()
 	b := newFolderBackend(t)
@@ -222,7 +222,7 @@ func TestNodeWithoutALease(t *testing.T) {
 	}
 }
 
-// A cache is no data directory, and the other way round: each is refused as it is.
+// A cache is refused as a data directory, and a data directory as a cache. Both stay as they are.
 func TestCacheAndDataAreNotMixed(t *testing.T) {
 	t.Parallel()
 	b := newFolderBackend(t)
@@ -285,8 +285,8 @@ func TestDeletedQueueOfACluster(t *testing.T) {
 	}
 }
 
-// A queue that has the number of a deleted one shares nothing with it: not with a node that still has the deleted one open, which can write
-// neither into it nor make its journal again, and not with a token of before.
+// A queue that has the number of a deleted one shares nothing with it. A node that still has the deleted one open can neither write into
+// the new one nor make its journal again, and an old token is not good.
 func TestNumberOfADeletedQueue(t *testing.T) {
 	t.Parallel()
 	b := newFolderBackend(t)
@@ -479,7 +479,7 @@ func TestQueueComesBack(t *testing.T) {
 	}
 }
 
-// A move that another node is faster than ends by saying who serves the queue. The queue is at that node, and stays there.
+// A move that loses to a faster node ends with the name of the node that serves the queue. The queue stays at that node.
 func TestMoveThatAnotherNodeWins(t *testing.T) {
 	t.Parallel()
 	b, table := newFolderBackend(t), clustertest.NewTable()
@@ -550,8 +550,8 @@ func (b unreadBlobs) Get(ctx context.Context, key string, off, n int64) (io.Read
 	return b.Blobs.Get(ctx, key, off, n)
 }
 
-// A node that takes a queue over serves it only when it has all contents that its empty cache lacks. Until then calls are refused as for a
-// queue that moves, and nothing is put in quarantine.
+// A node that takes a queue over serves it only when its empty cache has got all contents. Until then calls are refused as for a queue that
+// moves, and nothing is put in quarantine.
 func TestNodeWaitsForContents(t *testing.T) {
 	t.Parallel()
 	b, table := newFolderBackend(t), clustertest.NewTable()

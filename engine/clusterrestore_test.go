@@ -230,8 +230,8 @@ func hasAllLarge(t *testing.T, e *Engine, chunks [][]byte, submissions int) {
 
 var errCutOff = errors.New("test: the restore is cut off")
 
-// A restore that is cut off at any change leaves nothing, or a cluster in which no node starts and of which no backup is made. Begun again
-// with the same backup or another it ends well.
+// A restore that is cut off at any change leaves nothing, or a cluster in which no node starts and of which no backup is made. A second
+// restore, of the same backup or another, succeeds.
 //
 //quern:sequential
 func TestRestoreIntoAClusterCutOff(t *testing.T) {
@@ -372,7 +372,7 @@ func TestRestoreIntoAClusterBesideANode(t *testing.T) {
 	}
 }
 
-// A backup of a cluster takes another moment when the owner makes a snapshot under it, and gives up when that goes on.
+// A backup of a cluster takes another moment when the owner makes a snapshot meanwhile, and gives up if that happens again and again.
 //
 //quern:sequential
 func TestBackupOfAClusterBesideSnapshots(t *testing.T) {

@@ -27,7 +27,7 @@ type damaged struct {
 	want    string // what is served from the first two
 }
 
-// buildDamaged has a server do some of everything that reaches the disk, in two lives.
+// buildDamaged has a server do all kinds of work that reach the disk, in two lives.
 func buildDamaged(t *testing.T, tag string) *damaged {
 	t.Helper()
 	d := &damaged{}
@@ -108,7 +108,7 @@ func reserveNewest(t *testing.T, e *Engine, queueName string, most int) []queue.
 	return got.Reservations
 }
 
-// snapshot copies a directory, as long as nothing is written in it.
+// snapshot copies a directory in which nothing is written.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "data")
@@ -118,7 +118,7 @@ func snapshot(t *testing.T, dir string) string {
 	return to
 }
 
-// served is all that a server tells about the directory, in one text, or why it does not.
+// served is all that a server answers about the directory, in one text, or the error of the refusal.
 func served(t *testing.T, dir string) (text string, err error) {
 	t.Helper()
 	e, err := Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, BallastBytes: -1})
@@ -266,8 +266,8 @@ func relative(file string) string {
 	return name
 }
 
-// Whatever happens to one file of a data directory, a server that was killed or stopped before either refuses it with what to do, or
-// serves all that was acknowledged. It never serves less, or something else, as if nothing had happened.
+// Whatever happens to one file of a data directory, after a kill or a stop, a server either refuses it and says what to do, or serves all
+// that was acknowledged. It never silently serves less, or something else.
 //
 //quern:sequential
 func TestDamageIsNeverSilent(t *testing.T) {

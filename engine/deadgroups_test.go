@@ -10,8 +10,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// deadEngine has an engine with `letters` dead letters of so many fingerprints, chunks of `submissions` submissions that have ended and are in
-// the history, and of one more that is open: it has `open` dead letters and one ready chunk.
+// deadEngine makes an engine with `letters` dead letters of so many fingerprints. They are chunks of `submissions` submissions that have
+// ended and are in the history, and of one that is open, with `open` dead letters and one ready chunk.
 func deadEngine(t testing.TB, kinds, submissions, letters, open int) *Engine {
 	t.Helper()
 	ctx := context.Background()

@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// standing is a queue with a clock of its own, which is looked at once a second.
+// standing is a queue with its own clock. It is looked at once a second.
 type standing struct {
 	*testing.T
 	e   *Engine
@@ -77,8 +77,8 @@ func (s *standing) hold(consumer, strategy string, most int) []queue.Reservation
 	return got.Reservations
 }
 
-// One sentence says what a whole queue waits for: behind which limits, and which of these does not move because of whom; behind which rules
-// until when; and what is free, at which pace. Its causes add up to what waits, and its end is the one of the queue's numbers.
+// One sentence says what a whole queue waits for: the limits, those that do not move and the consumer that holds them, the rules and their
+// ends, and the free work with its pace. Its causes add up to all waiting chunks, and its end is that of the queue's numbers.
 func TestDiagnosisOfAQueue(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t)

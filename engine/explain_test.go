@@ -21,7 +21,7 @@ func TestCoarse(t *testing.T) {
 	}
 }
 
-// How long a chunk waits is what stands before it by the rate of the last minute, as far as one is known.
+// The wait of a chunk is the number of chunks before it divided by the rate of the last minute, if one is known.
 func TestWhyWaits(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)
@@ -63,7 +63,8 @@ func TestWhyWaits(t *testing.T) {
 	}
 }
 
-// A comparison is of the picks: how many values get something, and how evenly; the other's values count as having got nothing.
+// A comparison looks at the picks: how many values get something, and how evenly. Values that only the other plan serves count as getting
+// nothing.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

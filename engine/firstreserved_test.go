@@ -9,8 +9,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// The diagnosis of a submission tells when its first chunk was reserved, whatever became of that reservation, while it is open. One that is older than the
-// server's start does not, whether a chunk of it was reserved before or is after it; one with meta and one without are alike.
+// The diagnosis of an open submission says when its first chunk was reserved, whatever the outcome of that reservation. It does not for a
+// submission that is older than the server's start, whether a chunk of it was reserved before or is after the start. Meta makes no
+// difference.
 func TestFirstReserved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -33,7 +33,7 @@ type folderBackend struct {
 type folderJournals struct {
 	mu     sync.RWMutex
 	alive  map[string]chan struct{} // by name; closed when the journal is deleted
-	number int                      // of those that there ever were: no file has the name of a deleted one
+	number int                      // of all journals ever made: no file has the name of a deleted one
 	file   map[string]string
 }
 
@@ -47,7 +47,7 @@ func newFolderBackend(t *testing.T) *folderBackend {
 	return &folderBackend{dir: dir, blobs: b, made: &folderJournals{alive: map[string]chan struct{}{}, file: map[string]string{}}}
 }
 
-// The journals of a data directory, with what this file adds to them, do what the engine relies on in a cluster.
+// The journals of a data directory, with the additions of this file, behave as the engine relies on in a cluster.
 func TestFolderBackend(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -149,7 +149,7 @@ func (b *folderBackend) DeleteJournal(ctx context.Context, name string, still fu
 	return nil
 }
 
-// folderJournal is a handle that knows when its journal is deleted: the file alone would go on for those who have it open.
+// folderJournal is a handle that knows when its journal is deleted: a mere file would go on for a process that has it open.
 type folderJournal struct {
 	journal.Journal
 	mu    *sync.RWMutex // of all journals of the folder: held, none is deleted

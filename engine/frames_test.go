@@ -54,7 +54,7 @@ func TestTopValuesAreTheLargest(t *testing.T) {
 	}
 }
 
-// A frame tells what was inserted, reserved and done since the one before, value by value.
+// A frame has the chunks inserted, reserved and done since the one before, value by value.
 func TestFrame(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
@@ -170,7 +170,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// A strip has what was in flight at most in each step, nothing where nothing was, and "not known" for what was not looked at.
+// A strip has the highest number in flight of each step, 0 if there was nothing, and "not known" for steps that no frame looked at.
 func TestHeat(t *testing.T) {
 	t.Parallel()
 	var f frames

@@ -143,7 +143,7 @@ func TestGroupLimitCountsWhatIsHidden(t *testing.T) {
 	put1(t, w, queue.NewSubmission{Group: "07"}) // another group
 }
 
-// Groups are created, changed and deleted, each under its condition, and what the setting group_must_exist refuses is not made.
+// Groups are created, changed and deleted, each under its condition. A group that the setting group_must_exist refuses is not made.
 func TestGroupsAreCreatedAndDeleted(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []uint8{1, 4} {

@@ -57,7 +57,7 @@ func loadOf(t *testing.T, e *Engine, l *ledger, queues []string) (stop func()) {
 	}
 }
 
-// operate changes something of each kind that operators set, and has a queue go and another one come. It returns the text of a new token.
+// operate changes a setting of each kind that operators set, deletes a queue and makes another one. It returns the text of a new token.
 func operate(t *testing.T, e *Engine, round int) (token string) {
 	t.Helper()
 	must := func(err error) {
@@ -87,9 +87,9 @@ func operate(t *testing.T, e *Engine, round int) (token string) {
 	return token
 }
 
-// Backups that are made under load and restored have all that was acknowledged before they began and nothing that was never sent: contents
-// and outputs byte for byte, what operators set, access tokens, and counters that are right. So have increments behind the backup that they
-// continue, also where queues came and went. The restored server works off what is left; the one that it was made of goes on.
+// A restored backup that was made under load has all that was acknowledged before it began, and nothing that was never sent: contents and
+// outputs byte for byte, settings of operators, access tokens, and right counters. So has a backup with its increments, also if queues came
+// and went. The restored server works off the rest; the original one goes on.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	e, token := loaded(t)
@@ -151,7 +151,7 @@ func restoredOf(t *testing.T, round int, chain [][]byte) *Engine {
 	return openAt(t, dir)
 }
 
-// worksOff completes all that a restored server has left, and has everything counted again and read.
+// worksOff completes all the work of a restored server, and has everything counted again and read.
 func worksOff(t *testing.T, e *Engine, queues []string) {
 	t.Helper()
 	again := newLedger()

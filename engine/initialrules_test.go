@@ -14,8 +14,8 @@ func pauseOf(customer int) queue.Rule {
 		Match: queue.RuleMatch{Entry: queue.MetaEntry{Key: "customer", Value: queue.IntValue(int64(customer))}}}
 }
 
-// A node of a cluster gives a new queue the rules that another node has set just before, also one that comes into the
-// catalogue when the queue has taken its rules and is not in the catalogue yet.
+// A node of a cluster gives a new queue the rules that another node has set just before. That includes a rule that comes into the catalogue
+// after the queue has taken its rules and before the queue is in the catalogue.
 func TestInitialRulesOfACluster(t *testing.T) {
 	t.Parallel()
 	_, nodes := newFellows(t, 1, "a", "b")

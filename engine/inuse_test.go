@@ -62,7 +62,7 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// Strategies without end take the memory of so many; nothing is claimed about the time before the last that was dropped.
+// However many strategies there are, the memory is bounded. Nothing is claimed about the time before the last one that was dropped.
 func TestInUseBound(t *testing.T) {
 	t.Parallel()
 	var u inUse

@@ -45,8 +45,8 @@ func copyFiles(t *testing.T, random *rand.Rand, from string) (to string) {
 	return to
 }
 
-// A copy of the files of a server that is at work, made one by one, is refused at a start, with what to do, or all that was acknowledged
-// before it began is in it, byte for byte. It is never served with less.
+// A file-by-file copy of a working server is refused at a start, with advice, or it has all that was acknowledged before the copy began,
+// byte for byte. It is never served with less.
 func TestCopyOfALiveDirectory(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

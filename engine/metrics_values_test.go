@@ -31,7 +31,7 @@ func TestShownValuesDiffer(t *testing.T) {
 	}
 }
 
-// However many names of strategies there are, so many are told apart, and every chunk is counted.
+// However many names of strategies there are, a bounded number is shown, and every chunk is counted.
 func TestStrategyCountsAreBounded(t *testing.T) {
 	t.Parallel()
 	var c strategyCounts

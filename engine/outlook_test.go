@@ -28,8 +28,8 @@ type recorded struct {
 	kind   string // what it is counted as
 }
 
-// Of 300 batches behind limits that differ, some of which are paused for a while and some of which get another limit, and a third of which
-// the strategy limits, 80 to 97 % end before the p90 of a forecast that was read at some moment of them. docs/FIGURES.md has the table.
+// 300 batches are behind different limits. Some are paused for a while, some get another limit, and the strategy limits a third. 80 to 97 %
+// of them end before the p90 of a forecast that was read at some moment of the batch. docs/FIGURES.md has the table.
 //
 //quern:sequential
 func TestForecastsAreCalibrated(t *testing.T) {
@@ -142,7 +142,7 @@ func TestForecastsAreCalibrated(t *testing.T) {
 	}
 }
 
-// meddle is what operators do.
+// meddle plays the operators.
 func (b *recorded) meddle(t *testing.T, e *Engine, second int, rnd *rand.Rand) {
 	t.Helper()
 	if b.left == 0 {
@@ -325,8 +325,8 @@ func TestPacedValuesAreBounded(t *testing.T) {
 	}
 }
 
-// A tenant is told no end that follows from another's work: of a limit that it shares, of a rule about more than its own, and of the pace of
-// the queue it is told as much whether the others have work or not. The end at its own limit it is told.
+// A tenant learns no end that follows from another tenant's work. For a limit that it shares, a rule about more than its own, and the pace
+// of the queue, it gets the same answer whether the others have work or not. It does learn the end at its own limit.
 func TestForecastsKeepToTheTenant(t *testing.T) {
 	t.Parallel()
 	own := text("company", "own")

@@ -15,8 +15,8 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// Six chunks of one submission are completed, one commit each; those of which outputs says so with an output: "o" is a large one, which has a
-// row of its own in the store at once, "s" a small one, which is in the journal until a checkpoint.
+// completeSix completes six chunks of one submission, one commit each. outputs says which get an output: "o" is a large one, which has its
+// own row in the store at once, "s" a small one, which is in the journal until a checkpoint.
 func completeSix(t *testing.T, e *Engine, chunks int, outputs string) queue.SubmissionID {
 	t.Helper()
 	n := queue.NewSubmission{}
@@ -165,8 +165,8 @@ func manyOutputs(ctx context.Context, e *Engine, r ListRequest) (all []string, e
 	}
 }
 
-// The outputs of many submissions come once each, the newest submission's first and by index, whatever fits on a page. A filter takes those
-// of some. A submission that is deleted between two pages is left out, and nothing else.
+// Each output of many submissions comes once, those of the newest submission first and by index, whatever fits on a page. A filter selects
+// submissions. A submission that is deleted between two pages is left out, and nothing else.
 func TestManyOutputs(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, filepath.Join(t.TempDir(), "data"))

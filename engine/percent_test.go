@@ -69,7 +69,7 @@ func TestLimitInPercent(t *testing.T) {
 	}
 }
 
-// A call that waits for a company at its share gets a chunk when others begin work, so that the share is larger.
+// A call that waits for a company at its share gets a chunk when others begin work, because the share grows.
 func TestWaitForAGrowingShare(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())
@@ -101,7 +101,7 @@ func TestWaitForAGrowingShare(t *testing.T) {
 	}
 }
 
-// A fleet that waits while only one company has work gives it a fifth of the fleet, and not of the little that it works on.
+// A waiting fleet gives the only company with work a fifth of the fleet, and not a fifth of the few chunks in flight.
 func TestWaitingCallsCountForAShare(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

@@ -33,7 +33,7 @@ func refusal(t *testing.T, dir string) error {
 	return errors.Join(reasons...)
 }
 
-// broken is a directory with the queues default, work and other, of which work cannot be opened, and a way to fix it.
+// broken is a directory with the queues default, work and other. work cannot be opened; fix repairs it.
 func broken(t *testing.T) (dir string, id queue.SubmissionID, fix func()) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -178,8 +178,8 @@ func TestQuarantinedQueueIsDeleted(t *testing.T) {
 	closed(t, e)
 }
 
-// A file of an older moment is refused also when it takes the place of a damaged one. One of a newer version keeps the whole server from
-// starting, as an older program has nothing to fix there.
+// A file of an older moment is refused, also in the place of a damaged one. A file of a newer version keeps the whole server from starting,
+// because an older program cannot fix it.
 func TestQuarantineKnowsItsFiles(t *testing.T) {
 	t.Parallel()
 	dir, _, fix := broken(t)
@@ -216,8 +216,8 @@ func TestQuarantineKnowsItsFiles(t *testing.T) {
 	}
 }
 
-// A queue that a start lost to another server does not serve, but is not damaged: its calls say that it has moved, and no one deletes files that
-// are another's. The next start that gets it serves it.
+// A queue that a start lost to another server does not serve, but is not damaged. Its calls say that it has moved, and no one deletes files
+// of the other server. The next start that gets the queue serves it.
 func TestMovedQueueDoesNotServe(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -270,7 +270,7 @@ func TestMovedQueueDoesNotServe(t *testing.T) {
 		}
 		return ""
 	}
-	// It is asked for again, without success while the other server has its files.
+	// The server tries again to open it, without success while the other server has its files.
 	file := e.identity.ForShard(rows[at].Shard).Opened()
 	other, err := sqlitelog.Open(t.Context(), filepath.Join(e.shardDir(rows[at].Shard), journalFile), sqlitelog.Options{Identity: file})
 	if err != nil {

@@ -24,8 +24,9 @@ func refusedOf(t *testing.T, e *Engine, actor string) (entries, leftOut int) {
 	return entries, leftOut
 }
 
-// A token that is refused ten thousand times within some minutes gets sixty entries and one for each minute; those and what they left out add
-// up. Others have a pace of their own, a full disk puts entries off, and what is left at the end is recorded by the last one, before a restart.
+// A token that is refused ten thousand times within some minutes gets sixty entries and one for each minute. The entries and the acts that
+// they left out add up. Other tokens have their own pace, a full disk delays entries, and the last entry, before a restart, records the
+// rest.
 func TestRefusedActsAreRecordedAtAPace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ func sinceOf(v *api.ValueCount) queue.Time {
 	return queue.At(v.SaturatedSince.Time)
 }
 
-// A value is at its limit from when it was first seen there, though it drops below for a moment; after a longer time below, after
-// a change of its limit and after a clock that was set back it starts over.
+// A value is at its limit from the moment when it was first seen there, although it drops below for moments. The time starts over after a
+// longer time below, after a change of its limit, and after the clock was set back.
 func TestSaturatedSince(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

@@ -86,7 +86,7 @@ func TestNumbersOfAnEarlierShard(t *testing.T) {
 	}
 }
 
-// A note carries the numbers of a bounded count of shards: all that nodes tell each other has to fit into it.
+// A note carries the numbers of a bounded count of shards, because it also needs room for everything else that nodes tell each other.
 func TestNumbersForPeersAreBounded(t *testing.T) {
 	t.Parallel()
 	e, _ := openSharded(t, t.TempDir(), 2)

@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
-// errandValues fills what travels with values drawn at random. Empty lists are nil, as they are when they were read.
+// errandValues fills errands and answers with random values. Empty lists are nil, as after reading.
 type errandValues struct{ *rand.Rand }
 
 func (r errandValues) text() string { return fmt.Sprintf("%x", r.Uint64())[:r.IntN(9)] }
@@ -138,7 +138,7 @@ func TestErrandsTravel(t *testing.T) {
 	}
 }
 
-// crossed are three nodes with one shard each, and submissions in all of them. It returns as many reservations as it is told.
+// crossed makes three nodes with one shard each, and submissions in all of them. It returns `held` reservations.
 func crossed(t *testing.T, held int) (f *fellows, nodes map[string]*testNode, list []queue.Reservation) {
 	f, nodes = newFellows(t, 3, "a", "b", "c")
 	nodes["a"].moved(t, 2, nodes["b"])
@@ -228,8 +228,8 @@ func (f *fellows) done() int {
 	return f.errands
 }
 
-// cheapest completes chunks one by one, until an exchange finds that the weights of the shards are known. It costs two errands for
-// each of the other nodes then.
+// cheapest completes chunks one by one, until the weights of the shards are known and an exchange costs only two errands for each of the
+// other nodes.
 func (f *fellows) cheapest(t *testing.T, w Work, asked *ReserveRequest, held []queue.Reservation) {
 	t.Helper()
 	least := 0
@@ -270,8 +270,8 @@ func TestErrandFollowsShard(t *testing.T) {
 	}
 }
 
-// If a node does not answer, an exchange about its chunks fails, and no one keeps chunks that it took elsewhere. Sent again, it says
-// what was done. An exchange about other chunks takes from the nodes that answer.
+// If a node does not answer, an exchange about its chunks fails, and no one keeps chunks that it took elsewhere. Sent again, it answers
+// with the results. An exchange about other chunks takes from the nodes that answer.
 func TestExchangeWithoutNode(t *testing.T) {
 	t.Parallel()
 	f, nodes, held := crossed(t, 60)
@@ -354,7 +354,7 @@ func TestErrandThatBeganIsNotRepeated(t *testing.T) {
 	}
 }
 
-// rendezvous has each call wait until another one is there: alone, none goes on. It fails if none comes.
+// rendezvous makes each call wait until another one is there. It fails if none comes.
 type rendezvous struct {
 	t       *testing.T
 	mu      sync.Mutex

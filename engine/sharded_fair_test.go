@@ -225,7 +225,7 @@ func TestLedgerOverShards(t *testing.T) {
 	}
 }
 
-// A shard that restarts tells its tenants again. None of them gains by that, and what is only there waits for it.
+// A shard that restarts reports its tenants again. None of them gains by that. Work that is only in this shard waits for it.
 func TestFairWhileAShardIsAway(t *testing.T) {
 	t.Parallel()
 	_, nodes := newFellows(t, 2, "a", "b")
@@ -261,7 +261,7 @@ func TestFairWhileAShardIsAway(t *testing.T) {
 	}
 }
 
-// A chunk that comes back is not charged, and neither is a turn that came to nothing because an operator's limit holds all of a user back.
+// A chunk that comes back is not charged, and neither is a turn that gave nothing because an operator's limit holds all of a user back.
 func TestFairChargesWhatIsWorkedOn(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)
@@ -303,7 +303,7 @@ func TestFairChargesWhatIsWorkedOn(t *testing.T) {
 	}
 }
 
-// A reserve that finds nothing says why, and what comes at this moment is given in turn.
+// A reserve that finds nothing says why. A chunk that comes at this moment is given in turn.
 func TestFairSaysWhyThereIsNothing(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Behaviour 117: a start makes the shards that are missing, and has all go by the settings of the first.
+// Behaviour 117: a start makes missing shards, and gives all shards the settings of the first.
 func TestMissingShardIsMade(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -149,7 +149,7 @@ func TestLostGroupsComeBack(t *testing.T) {
 	}
 }
 
-// A backup has all shards of a queue, and which shard has which group.
+// A backup has all shards of a queue, and the shards of its groups.
 func TestShardsAreInBackups(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 3)

@@ -177,8 +177,8 @@ func TestGroupsOfTheFirstShardStay(t *testing.T) {
 	}
 }
 
-// An insert with a key that the only shard knew is not made again when the queue is divided, though its group has no open work then and
-// gets another shard. A group that moves on takes the first shard's knowledge along.
+// An insert with a key that the only shard knew is not repeated after the queue is divided, although its group had no open work and gets
+// another shard. When the group moves on, the knowledge of the first shard still counts.
 func TestDivisionForgetsNoKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -243,7 +243,7 @@ func TestDivisionForgetsNoKeys(t *testing.T) {
 	}
 }
 
-// A queue that has several shards from the start does not ask the first about keys, so that it need not serve.
+// A queue that has several shards from the start does not ask the first one about keys, so that the first one need not serve.
 func TestNewShardsAskNoOther(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 2)

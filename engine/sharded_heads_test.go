@@ -11,7 +11,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Numbers of a look are used while they are fresh. Then one call looks again while the others go on with the old ones, but not for ever.
+// The numbers of a look are used while they are fresh. Then one call looks again, while the others use the old ones, but not for ever.
 func TestHeadsAreRemembered(t *testing.T) {
 	t.Parallel()
 	var r remembered
@@ -55,8 +55,8 @@ func TestHeadsAreRemembered(t *testing.T) {
 	}
 }
 
-// Remembered numbers hide nothing: a shard that was empty at the look gives its chunks when the others have none, and before long also when
-// they do.
+// Remembered numbers hide nothing. A shard that was empty at the look gives its chunks when the others have none, and soon also when they
+// have some.
 func TestRememberedHeadsHideNothing(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 2)
@@ -86,7 +86,7 @@ func TestRememberedHeadsHideNothing(t *testing.T) {
 	}
 }
 
-// An order never goes by remembered heads: a chunk that comes back into another shard is the first again at once.
+// An order never uses remembered heads: a chunk that comes back into another shard is the first again at once.
 func TestOrderIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 2)

@@ -13,9 +13,9 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A queue of four shards against a model that knows of no shards: a list of submissions, what is in flight, and where each group is. Random
-// compositions of strategies are reserved by. In between groups move, shards drain and are opened again, the queue is divided, and the
-// engine begins again. A failure prints its seed, and seedOfShards plays that.
+// A queue of four shards is compared with a model that knows of no shards: a list of submissions, the chunks in flight, and the place of
+// each group. Reserves use random compositions of strategies. Meanwhile groups move, shards drain and are opened again, the queue is
+// divided, and the engine restarts. A failure prints its seed, and seedOfShards plays it again.
 //
 //quern:sequential
 func TestShardedAgainstModel(t *testing.T) {
@@ -95,7 +95,7 @@ func (b *modelBranch) first(x, y *modelSubmission) bool {
 	return x.id < y.id
 }
 
-// shardModel is the model with what it is compared to.
+// shardModel is the model, with the engine that it is compared with.
 type shardModel struct {
 	t        *testing.T
 	seed     uint64
@@ -167,7 +167,7 @@ func (m *shardModel) must(err error) {
 	}
 }
 
-// step does one thing.
+// step makes one random step.
 func (m *shardModel) step() {
 	m.clock.Add(int64(1 + m.r.IntN(30)))
 	switch n := m.r.IntN(100); {
@@ -296,7 +296,7 @@ func (m *shardModel) branch() *modelBranch {
 	return b
 }
 
-// reserve holds what a strategy gives against what it may and must give.
+// reserve compares the chunks that a strategy gives with those that it may and must give.
 func (m *shardModel) reserve() {
 	branches := []*modelBranch{m.branch()}
 	text := branches[0].text()
@@ -356,7 +356,7 @@ func idsOf(list []*modelSubmission) (ids []queue.SubmissionID) {
 	return ids
 }
 
-// finish completes or gives back some of what is in flight, and completes again what is done.
+// finish completes or gives back some chunks in flight, and completes done ones again.
 func (m *shardModel) finish() {
 	var tokens []queue.Token
 	for token := range m.holds {
@@ -481,7 +481,7 @@ func (m *shardModel) arrives(group string, to int, how string) {
 	m.happened[how]++
 }
 
-// tick has the worker move what is to move and has no open submissions.
+// tick has the worker move groups that are to move and have no open submissions.
 func (m *shardModel) tick() {
 	m.e.moveGroups(m.t.Context())
 	m.note("tick")

@@ -44,7 +44,7 @@ func workOff(t *testing.T, w Work, strategy string) (n int) {
 	}
 }
 
-// A group moves when nothing of it is open, with its limits and its description. Until then all of its work goes on.
+// A group moves when it has no open submissions, with its limits and its description. Until then all of its work goes on.
 func TestGroupMovesWhenItIsEmpty(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -335,7 +335,7 @@ func TestWhatAMoveLeavesBehind(t *testing.T) {
 
 func second(_ GroupInfo, err error) error { return err }
 
-// An insert that was decided before a group leaves keeps it. One that comes while it leaves waits for where it went.
+// An insert that was decided before a group leaves keeps the group. One that comes while it leaves waits until the new shard is known.
 func TestInsertMeetsAMove(t *testing.T) {
 	t.Parallel()
 	e, w := openMoves(t, t.TempDir())
@@ -477,7 +477,7 @@ func TestWhatKeepsAGroup(t *testing.T) {
 	e, w := openMoves(t, t.TempDir())
 	defer closed(t, e)
 	takenBy(t, w, `MaxRate("group", 2, "2s", Random)`, 1) // from here on the shard knows the rate
-	time.Sleep(2100 * time.Millisecond)                   // of the time before it assumes the worst
+	time.Sleep(2100 * time.Millisecond)                   // it assumes the worst about the time before
 	put1(t, w, queue.NewSubmission{Group: "acme"})
 	if n := workOff(t, w, `MaxRate("group", 2, "2s", Random)`); n != 1 {
 		t.Fatalf("%d chunks were done", n)

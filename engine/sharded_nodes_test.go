@@ -63,7 +63,7 @@ func (f *fellows) Carry(ctx context.Context, url, name, question string, body []
 	return text, err
 }
 
-// lose has a node answer no questions any more.
+// lose makes a node answer no more questions.
 func (f *fellows) lose(url string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,7 @@ func newFellows(t *testing.T, shards uint8, names ...string) (*fellows, map[stri
 	return f, nodes
 }
 
-// moved has a shard be served by another node.
+// moved moves a shard to another node.
 func (n *testNode) moved(t *testing.T, number int, to *testNode) {
 	t.Helper()
 	if err := n.nodes.Move(t.Context(), queue.ShardName(shardedName, number), to.nodes.Self()); err != nil {
@@ -189,8 +189,8 @@ func TestShardsOnSeveralNodes(t *testing.T) {
 	}
 }
 
-// A call that waits at one node gets what comes in a shard of another, and one that names a group gets what comes for it wherever its
-// shard is, also when the group is new.
+// A call that waits at one node gets a chunk that comes in a shard of another. A call that names a group gets its chunks wherever its shard
+// is, also if the group is new.
 func TestWaitInShardsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	f, nodes := newFellows(t, 2, "a", "b")
@@ -294,7 +294,7 @@ func TestNodesPlaceTheSameGroups(t *testing.T) {
 	}
 }
 
-// A group that the old owner of a queue places at the last moment is where it placed it.
+// A group that the old owner of a queue places at the last moment stays where it was placed.
 func TestGroupThatAnotherNodePlaced(t *testing.T) {
 	t.Parallel()
 	b, table := newFolderBackend(t), clustertest.NewTable()
@@ -399,8 +399,8 @@ func TestShardsAreRestoredIntoACluster(t *testing.T) {
 	}
 }
 
-// While a shard is away, calls for it are refused as those of a queue that moves, and none is answered by another shard. It comes back with
-// the settings of the first one. One that the catalogue does not have any more is made again, empty.
+// While a shard is away, calls for it are refused like those for a queue that moves, and no other shard answers them. It comes back with
+// the settings of the first one. A shard that the catalogue has lost is made again, empty.
 func TestShardsOfAClusterComeBack(t *testing.T) {
 	t.Parallel()
 	a, settings := twoShards(t)

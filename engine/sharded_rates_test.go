@@ -58,7 +58,7 @@ func TestRatesByOtherKeysCountAllShards(t *testing.T) {
 	}
 }
 
-// A rate without a key is about all chunks of all shards.
+// A rate without a key counts all chunks of all shards.
 func TestRateOfAllChunksCountsAllShards(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)
@@ -145,8 +145,8 @@ func TestRateByOtherKeyAfterRestart(t *testing.T) {
 	}
 }
 
-// A shard that was on another node knows nothing of the rates of the others, and they know nothing of what it gave. So all of them count
-// as if each value had used its burst, and as what any of them knows.
+// A shard that was on another node knows nothing of the rates of the others, and they know nothing of its reservations. So all of them
+// count as if each value had used its burst, and use the highest debt that any of them knows.
 func TestRateByOtherKeyNeedsOneNode(t *testing.T) {
 	t.Parallel()
 	_, nodes := newFellows(t, 2, "a", "b")
@@ -170,7 +170,7 @@ func TestRateByOtherKeyNeedsOneNode(t *testing.T) {
 	}
 }
 
-// While a rate is used, each shard hears what the others have given, though no call uses the rate.
+// While a rate is kept, each shard hears of the reservations of the others, although no call uses the rate.
 func TestShardsHearOfReservations(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)
@@ -206,7 +206,7 @@ func TestShardsHearOfReservations(t *testing.T) {
 	}
 }
 
-// A share of the chunks in flight is of those in all shards.
+// A share in percent is of the chunks in flight in all shards.
 func TestPercentOfAllShards(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)
@@ -243,7 +243,7 @@ func TestPercentOfAllShards(t *testing.T) {
 	}
 }
 
-// A rate that no call has used for long is not kept together any more. When one uses it again, what the shards have given since counts.
+// A rate that no call has used for long is not kept together any more. When a call uses it again, the reservations since then count.
 func TestRateByOtherKeyIsLetGo(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)
@@ -276,7 +276,7 @@ func TestRateByOtherKeyIsLetGo(t *testing.T) {
 	}
 }
 
-// A shard that did not serve for a moment and has not restarted knows nothing of what the others gave meanwhile.
+// A shard that did not serve for a moment, and has not restarted, does not know the reservations of the others meanwhile.
 func TestRateCountsWhatAShardMissed(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)
@@ -301,7 +301,7 @@ func TestRateCountsWhatAShardMissed(t *testing.T) {
 	}
 }
 
-// When no shard serves any more, as the queue was deleted, nothing goes on hearing for its rates.
+// When no shard serves any more, because the queue was deleted, nothing keeps running for its rates.
 func TestHearingEndsWithTheShards(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)

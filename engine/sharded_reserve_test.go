@@ -316,7 +316,7 @@ func TestAnswerOverShardsIsBounded(t *testing.T) {
 	}
 }
 
-// A call that waits for groups of which one is new gets its work too, whatever shard it comes to.
+// A call that waits for several groups also gets the work of a new one, whichever shard the group gets.
 func TestWaitForGroupThatIsNew(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 3)
@@ -346,7 +346,7 @@ func TestWaitForGroupThatIsNew(t *testing.T) {
 	}
 }
 
-// A shard is asked for what comes next when the head that it showed has reached a limit meanwhile, by a chunk of another shard.
+// If a chunk of another shard brings a shard's head to its limit meanwhile, the shard is asked for its next chunk.
 func TestHeadAtItsLimitKeepsNoShardBack(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 2)

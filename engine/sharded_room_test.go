@@ -67,7 +67,7 @@ func openRoom(t *testing.T, dir string) (*Engine, *Sharded) {
 	return e, w.(*Sharded)
 }
 
-// overrun is the metric of it.
+// overrun is the metric of overruns.
 func overrun(e *Engine) float64 { return overruns(queueAt(e, queue.ShardName(shardedName, 1))) }
 
 // statesOf are the groups and the states of the shards, such as "3 full, 1 open".
@@ -166,7 +166,7 @@ func TestFullShardGetsNoNewGroup(t *testing.T) {
 	}
 }
 
-// Behaviour 117: a kill at any step of the preparation leaves no half shard. The next start serves, and what was left is used.
+// Behaviour 117: a kill at any step of the preparation leaves no half shard. The next start serves, and uses the parts that were left.
 func TestShardIsPreparedAgainAfterAKill(t *testing.T) {
 	t.Parallel()
 	full := func(t *testing.T, dir string) *Engine {

@@ -15,7 +15,7 @@ import (
 
 const shardedName = "orders"
 
-// openSharded opens an engine whose draws are by a seed, and the queue "orders" of so many shards in it.
+// openSharded opens an engine with seeded draws, and the queue "orders" of so many shards in it.
 func openSharded(t *testing.T, dir string, shards uint8) (*Engine, Work) {
 	t.Helper()
 	return openShardedAt(t, dir, shards, time.Now)
@@ -92,7 +92,7 @@ func with(change func(*queue.Settings)) queue.Settings {
 	return s
 }
 
-// The first shard is asked by another name than the one that its entries have.
+// The first shard has another name in calls than in its entries.
 func TestAuditOfAShardedQueueLacksNothing(t *testing.T) {
 	t.Parallel()
 	e, _ := openSharded(t, t.TempDir(), 3)

@@ -180,8 +180,8 @@ func TestLimitByOtherKeyWakes(t *testing.T) {
 	}
 }
 
-// After a restart the limit holds for what consumers still have. After a kill, with a restart grace, nothing is given by the limit as long
-// as any shard may not know what consumers have.
+// After a restart the limit counts the chunks that consumers still have. After a kill, with a restart grace, the limit gives nothing as
+// long as any shard may not know the chunks of consumers.
 func TestLimitByOtherKeyAfterRestart(t *testing.T) {
 	t.Parallel()
 	const strategy = `MaxSimultaneous("user", 2, Random)`
@@ -270,7 +270,7 @@ func TestLimitByOtherKeyNeedsOneNode(t *testing.T) {
 	}
 }
 
-// Each shard hears what the others have given, and while a call waits what they have finished, though no call reserves.
+// Each shard hears of the chunks that the others have given, and while a call waits, also of finished ones, although no call reserves.
 func TestShardsHearWhileCallsWait(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// An owner that was overtaken may come to remove older copies when the next owner has made a newer one. It removes what is older than its
-// own copy and nothing else: the journal before the newer copy is gone.
+// An owner that was overtaken may remove older copies after the next owner has made a newer one. It removes only copies older than its own,
+// because the journal before the newer copy is gone.
 func TestOldOwnerKeepsNewerCopies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

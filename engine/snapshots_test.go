@@ -22,7 +22,7 @@ func snapshotted(t *testing.T, dir, snapshots string) *Engine {
 	return snapshottedEvery(t, dir, snapshots, 512<<10)
 }
 
-// snapshottedEvery makes a snapshot after so many bytes, or after each checkpoint if there are less than none.
+// snapshottedEvery makes a snapshot after so many bytes, or after each checkpoint if bytes is negative.
 func snapshottedEvery(t *testing.T, dir, snapshots string, bytes int64) *Engine {
 	t.Helper()
 	e, err := Open(context.Background(), Options{Dir: dir, Now: time.Now, Seed: rand.Uint64, BallastBytes: -1, CheckpointBytes: 128 << 10,
@@ -34,7 +34,7 @@ func snapshottedEvery(t *testing.T, dir, snapshots string, bytes int64) *Engine 
 	return e
 }
 
-// loseStores removes the stores of all queues of a directory that is not in use, and leaves what a start leaves that was killed while it
+// loseStores removes the stores of all queues of a directory that is not in use, and leaves the files of a start that was killed while it
 // made them again.
 func loseStores(t *testing.T, dir string) {
 	t.Helper()
@@ -75,7 +75,7 @@ func closedWhole(t *testing.T, e *Engine) {
 	closed(t, e)
 }
 
-// large inserts more than shares a batch with others, and returns it.
+// large inserts a submission that is too large to share a batch with others, and returns it.
 func large(t *testing.T, e *Engine) (id queue.SubmissionID, chunks [][]byte) {
 	t.Helper()
 	for i := range 9 {
@@ -117,8 +117,8 @@ func hasLarge(t *testing.T, e *Engine, id queue.SubmissionID, chunks [][]byte) {
 	}
 }
 
-// With snapshots, a server whose stores are deleted while it is stopped loses nothing: contents and outputs, small and large, what operators
-// set, counters and ended submissions are made again of the snapshots and the journals. One copy of each store is kept.
+// With snapshots, a server whose stores are deleted while it is stopped loses nothing. Contents and outputs, small and large, settings of
+// operators, counters and ended submissions are made again from the snapshots and the journals. One copy of each store is kept.
 //
 //quern:sequential
 func TestStoresAreMadeAgain(t *testing.T) {
@@ -185,7 +185,7 @@ func TestFolderOfSnapshotsIsTried(t *testing.T) {
 	}
 }
 
-// A store is made again only of a journal that is whole: one that lacks its end, as its log was cut off, is refused as it is beside a store.
+// A store is made again only from a whole journal: one whose end is cut off is refused, as it is beside a store.
 func TestStoreIsMadeAgainOfAWholeJournal(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -227,7 +227,7 @@ func TestStoreIsMadeAgainOfAWholeJournal(t *testing.T) {
 	}
 }
 
-// A store that is missing is refused, with what to do, where its snapshot is not there, damaged or not kept any more; and the others serve.
+// A missing store is refused, with advice, if its snapshot is missing, damaged or not kept any more. The other queues serve.
 //
 //quern:sequential
 func TestStoresThatCannotBeMadeAgain(t *testing.T) {

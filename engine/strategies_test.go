@@ -55,7 +55,7 @@ func put(t *testing.T, e *Engine, queueName, name, text string) api.NamedStrateg
 	return s
 }
 
-// planOf is what a reservation by the name would go by, or the code and pointer of the refusal.
+// planOf is the plan of a reservation by the name, or the code and pointer of the refusal.
 func planOf(e *Engine, queueName, name string) string {
 	plan, err := queueAt(e, queueName).Plan(fmt.Appendf(nil, `{"name":%q}`, name))
 	if err != nil {
@@ -134,7 +134,7 @@ func TestStrategiesGoWithTheirQueue(t *testing.T) {
 	closed(t, e)
 }
 
-// Of many who change a version that they read, exactly one does; of many who create a name, one.
+// Of many callers that change a version that they read, exactly one succeeds, and so of many that create a name.
 func TestStrategyGuardIsExact(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

@@ -35,7 +35,7 @@ func proven(e *Engine, text string) bool {
 	return ok && found
 }
 
-// Tokens outlive a restart with all that is known of them, and so does that requests need one, also when the last is revoked.
+// Tokens outlive a restart with all that is known of them. Requests still need one, even after the last is revoked.
 func TestTokensOutliveARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A data directory of which an unreleased build made a file, whichever, is refused: the error names the file, says who made it and what to
-// do. No queue is put in quarantine for it, and the file stays as it was.
+// A data directory with any file of an unreleased build is refused. The error names the file and the build, and says what to do. No queue
+// is put in quarantine for it, and the file stays as it was.
 func TestUnreleasedDirectory(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"quern.db": "QrnC", "shards/0000/store.db": "QrnS", "shards/0000/journal.db": "QrnJ"} {

@@ -190,7 +190,7 @@ func TestRaisedLimitServesWhoWaits(t *testing.T) {
 	}
 }
 
-// A weight that is set on a backlog is the value's share under Fair from the next pick on.
+// A weight that is set while there is work is the value's share under Fair from the next pick on.
 func TestSetWeightIsTheShare(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

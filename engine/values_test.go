@@ -52,7 +52,7 @@ func insert(t *testing.T, e *Engine, chunks uint32, meta ...queue.MetaEntry) que
 	return s.ID
 }
 
-// known is what the engine tells of a key's values, and what the shard's backlog was told of each.
+// known is a key's values as the engine shows them, and as the shard's backlog has them.
 func known(t *testing.T, e *Engine, queueName, key string) string {
 	t.Helper()
 	list, err := queueAt(e, queueName).Values.List(context.Background(), key, "ready", queue.MaxListLimit)
@@ -184,8 +184,8 @@ func TestValuesOutliveARestart(t *testing.T) {
 	closed(t, e)
 }
 
-// The default of a key holds for each value without settings of its own, also for one that comes later, and outlives a
-// restart. It is shown beside what a value has itself.
+// The default of a key holds for each value without settings of its own, also for one that comes later, and outlives a restart. It is shown
+// beside a value's own settings.
 func TestDefaultOfAKey(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()
@@ -257,7 +257,7 @@ func reservedBy(t *testing.T, e *Engine, key queue.MetaKey) map[string]int {
 	return by
 }
 
-// A queue has values of its own, and takes what is set with it: a new queue of its name has nothing set.
+// A queue has its own values, and their settings go with it: a new queue of its name has none.
 func TestValuesGoWithTheirQueue(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()

@@ -45,7 +45,8 @@ func TestEverySubjectOfACertificateIsAccepted(t *testing.T) {
 	})
 }
 
-// A subject that no certificate has as the server writes it is refused, with how it would be written where it means one.
+// A subject that no certificate can have in the server's spelling is refused. If it means a possible one, the error shows the right
+// spelling.
 func TestSubjectsThatNeverMatchAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// guessKind is what is wrong with a guess.
+// guessKind is the fault of a guess.
 type guessKind int
 
 const (
@@ -36,11 +36,11 @@ const (
 	// guessBatch are guesses of one kind in a row, which are timed together: the clock of some machines is too coarse for one.
 	guessBatch = 16
 
-	// surely is how many standard deviations it takes to say that times differ: chance alone does that once in 5e8 comparisons.
+	// surely is the number of standard deviations from which on times count as different: chance alone reaches it once in 5e8 comparisons.
 	surely = 6
 
-	// harmless is the share of its time by which a look-up may differ where that tells nothing about a secret: an id is none, and who
-	// has the right secret of an expired token needs no guess. It is some 20 ns, a thousandth of what a network adds by chance.
+	// harmless is the share of its time by which a look-up may differ if that reveals nothing about a secret: an id is no secret, and a
+	// caller that has the right secret of an expired token needs no guess. It is some 20 ns, a thousandth of what a network adds by chance.
 	harmless = 0.1
 )
 
@@ -125,9 +125,9 @@ func (g *guesser) measure(t *testing.T, rounds int, found func(text string, at q
 	return times
 }
 
-// rankTest says by how many standard deviations those of a are larger than those of b, as a whole: the U of Mann and Whitney (On a test of
-// whether one of two random variables is stochastically larger than the other, 1947), with the normal approximation and the correction for
-// ties (Lehmann, Nonparametrics, 1975, section 1.4).
+// rankTest says by how many standard deviations the values of a are larger than those of b, as a whole: the U of Mann and Whitney (On a
+// test of whether one of two random variables is stochastically larger than the other, 1947), with the normal approximation and the
+// correction for ties (Lehmann, Nonparametrics, 1975, section 1.4).
 func rankTest(a, b []float64) float64 {
 	type ranked struct {
 		value float64
@@ -176,9 +176,9 @@ func median(times []float64) float64 {
 	return slices.Sorted(slices.Values(times))[len(times)/2]
 }
 
-// The times of guesses tell nothing. Those of a secret that is nearly right are those of any other wrong one; an id that is not there, or
-// not any more, and a token that is over are told apart by less than `harmless`. The same measurement sees a look-up that leaks. It runs in
-// `make soak` alone: QUERN_GUESSES is how many rounds of guesses are made.
+// The times of guesses reveal nothing. A secret that is nearly right takes the time of any other wrong one. Missing and revoked ids, and
+// tokens that are over, differ by less than `harmless`. The same measurement sees a look-up that leaks. It only runs in `make soak`:
+// QUERN_GUESSES is the number of rounds of guesses.
 func TestGuessesTakeTheSameTime(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("QUERN_GUESSES"))
 	if rounds == 0 {
@@ -190,7 +190,7 @@ func TestGuessesTakeTheSameTime(t *testing.T) {
 		id, secret, _ := parse(text)
 		secrets[id] = secret
 	}
-	leaks := func(text string, at queue.Time) bool { // as a look-up is written without a thought of its time
+	leaks := func(text string, at queue.Time) bool { // as a naive look-up
 		id, secret, ok := parse(text)
 		token, known := g.table.Token(id)
 		if !ok || !known || !token.Live(at) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// However many clients of a token read in a loop, their reads are worked on for no longer than one core's time, and those of another token as
-// long as if it were alone.
+// However many clients of a token read in a loop, their reads take no more than the time of one core, and another token's reads run as if
+// it were alone.
 func TestTurnsShareTheProcessor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

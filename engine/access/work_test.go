@@ -53,8 +53,8 @@ func returns(branch *ast.BlockStmt) (is bool) {
 }
 
 // A guess costs the same work whatever is wrong with it. For an unknown id, a wrong secret, and a secret whose token is over, was revoked or
-// rotated, one hash is made and the same two comparisons of whole hashes: no condition stands before them. The calls are counted in the
-// code, as a duration would tell of the machine.
+// rotated, the code makes one hash and the same two comparisons of whole hashes, with no condition before them. The test counts the calls
+// in the code, because a duration would depend on the machine.
 func TestGuessesCostTheSameWork(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "token.go", nil, 0)

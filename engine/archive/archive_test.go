@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// example is the manifest of a backup of two files, and what is in them and in the entry of their blocks.
+// example is the manifest of a backup of two files, and the content of the files and of the entry of their blocks.
 func example() (*Manifest, map[string]string) {
 	return described(nil, map[string]string{"quern.db": "a catalogue", "shards/0000/store.db": strings.Repeat("a store", 10_000)})
 }
 
-// described is a backup of these files; with a backup before it, an increment, whose entries are in what comes back.
+// described is a backup of these files; with a backup before it, an increment. The map has its entries.
 func described(before *Archive, files map[string]string) (*Manifest, map[string]string) {
 	m := &Manifest{Format: Format, Made: time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC), By: "test", Queues: []Queue{{Name: "default"}}}
 	var known map[string][]byte
@@ -126,8 +126,8 @@ type place struct{ b []byte }
 
 func (p *place) WriteAt(b []byte, at int64) (int, error) { return copy(p.b[at:], b), nil }
 
-// An increment has the blocks that changed: with those the files become what they are now, longer or shorter. It is made of the head of
-// the backup before it, and is refused behind any other.
+// An increment has the changed blocks: with them the files get their present content, longer or shorter. It is made with the head of the
+// backup before it, and is refused behind any other.
 func TestIncrement(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -157,7 +157,7 @@ func TestBackupsAreKept(t *testing.T) {
 	}
 }
 
-// A backup that fails leaves nothing, removes nothing, is counted and told, and is tried again soon.
+// A backup that fails leaves nothing, removes nothing, is counted and logged, and is tried again soon.
 func TestFailedBackups(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -72,7 +72,7 @@ func work(t *testing.T, e *engine.Engine, n int) {
 	}
 }
 
-// served is all that a server tells of a copy of the directory; the error is why it does not.
+// served is all that a server answers about a copy of the directory, or the error of the refusal.
 func served(t *testing.T, dir string) (text string, err error) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "data")
@@ -153,7 +153,7 @@ func checked(t *testing.T, dir string) *Report {
 	return r
 }
 
-// A directory that is well, of a server that was stopped or killed, is found to be, with all that is in it, and nothing in it changes.
+// A check finds no fault in a sound directory of a server that was stopped or killed. It reports everything in it, and changes nothing.
 func TestWhole(t *testing.T) {
 	t.Parallel()
 	dir, killed := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
@@ -199,7 +199,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Each shard of a queue is read, and reported under the name by which it is asked.
+// Each shard of a queue is read, and reported under its name in calls.
 func TestShardsAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

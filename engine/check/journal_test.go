@@ -12,7 +12,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// ops are what a journal has, and how often each kind of operation is among it.
+// ops are the operations of a journal, with the count of each kind.
 func ops(t *testing.T, dir, queueName, submission string) (list []Op, kinds map[string]int) {
 	t.Helper()
 	before := sums(t, dir)

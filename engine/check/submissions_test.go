@@ -15,7 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// items are what a directory keeps of the queue "other"; looking at it changes no file.
+// items are the items of the queue "other" in a directory. To read them changes no file.
 func items(t *testing.T, dir string, o SubmissionOptions) (list []Item, text string) {
 	t.Helper()
 	before := sums(t, dir)
@@ -56,8 +56,8 @@ func failOne(t *testing.T, e *engine.Engine, fatal bool) queue.Token {
 	return token
 }
 
-// Submissions are shown as a start would have them, with filters, and the chunks that something happened to; also of a queue that no
-// server can open: then as the last checkpoint wrote them, with what is damaged.
+// Submissions are shown as a start would have them, with filters, and with the chunks that something happened to. Those of a queue that no
+// server can open are shown as the last checkpoint wrote them, with the damage.
 func TestSubmissionsAreShown(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

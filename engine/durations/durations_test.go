@@ -18,8 +18,7 @@ func company(n int64) queue.MetaEntry {
 	return queue.MetaEntry{Key: "company", Value: queue.IntValue(n)}
 }
 
-// The median and the 95th percentile are those of what was measured to within a tenth, the longest is exact, and the buckets hold each
-// duration where it belongs.
+// The median and the 95th percentile are right to within a tenth, the longest is exact, and each duration is in its bucket.
 func TestQuantiles(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -86,7 +85,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A queue keeps so many values. One that is at work or asked about stays, and a flood of values that come once takes the place of those
+// A queue keeps a bounded number of values. A value that is at work or asked about stays. A flood of values that come once replaces those
 // that were seen least recently, one a second at most.
 func TestValuesAreBounded(t *testing.T) {
 	t.Parallel()
@@ -134,8 +133,8 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
-// Of a million chunks a second a small share is measured. The number, the slowest and the median of the queue are right all the same, and
-// values that take turns have equal parts.
+// Of a million chunks a second, a small share is measured. The number, the slowest and the median of the queue are right all the same, and
+// values that take turns get equal shares.
 func TestShareOfMany(t *testing.T) {
 	t.Parallel()
 	const values, all = 16, 2_000_000

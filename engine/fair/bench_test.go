@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A pick is Pick and Charge; every tenth also has the tenant leave, or block, and come back later.
+// A pick is Pick and Charge. After every tenth, the tenant leaves, or is blocked, and comes back later.
 func BenchmarkPick(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
 		for _, zipf := range []bool{false, true} {

@@ -116,7 +116,7 @@ func (w *world) look() {
 	audit(w.t, w.ledger)
 }
 
-// audit checks what holds of every ledger at all times.
+// audit checks the invariants of a ledger.
 func audit(t *testing.T, l *Ledger) {
 	t.Helper()
 	if sum := l.SumOfLags(); sum != 0 {

@@ -122,7 +122,7 @@ func TestEndurance(t *testing.T) {
 	}
 }
 
-// A tenant that is charged without being picked, or refunded what was not charged, gets so far from the others and no further.
+// A tenant that is charged without being picked, or gets refunds without charges, moves away from the others only up to a limit.
 func TestLeadIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, w := range []Weight{MinWeight, MaxWeight} {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// serve picks and charges chunks, and counts who got them.
+// serve picks and charges chunks, and counts them by tenant.
 func serve(t *testing.T, l *Ledger, chunks int) map[uint32]int {
 	t.Helper()
 	got := map[uint32]int{}
@@ -84,8 +84,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// Of tenants that are owed the same, the one whose next pick is expected to cost least goes first, be it told before or after it joined;
-// 0, and less, is the unit.
+// Of tenants that are owed the same, the one whose next pick is expected to cost least goes first, whether Expect comes before or after
+// Join. 0, and less, is the unit.
 func TestCheaperGoesFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestOwing(t *testing.T) {
 	}
 }
 
-// A weight changes what happens from the next pick on, to a backlog that was there before.
+// A change of weight counts from the next pick on, also for work that was there before.
 func TestWeightOfABacklog(t *testing.T) {
 	t.Parallel()
 	l := joined(equal(20)...)
@@ -284,8 +284,8 @@ func TestRefundAfterLeave(t *testing.T) {
 	audit(t, l)
 }
 
-// Consumer time: a tenant whose chunks take ten times as long gets its part of the time, whether that is known before or only
-// when they end; and a hundred are under way at once.
+// Consumer time: a tenant whose chunks take ten times as long gets its share of the time, whether their length is known before or only at
+// their ends. A hundred chunks are under way at once.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{false, true} {
@@ -355,7 +355,7 @@ func TestTwoLevels(t *testing.T) {
 	}
 }
 
-// A prompt ledger picks who joins before those that have been there for long.
+// A prompt ledger picks a tenant that joins before those that have been there for long.
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []bool{false, true} {

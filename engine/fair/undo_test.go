@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever happens between Begin and Rollback, the ledger is as before, and goes on as one that was never asked.
+// Whatever happens between Begin and Rollback, the ledger is as before, and goes on as if nothing had happened.
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -40,7 +40,7 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// act does the same one thing to all of the ledgers.
+// act makes the same random call to all of the ledgers.
 func act(draw uint64, n int, ledgers ...*Ledger) {
 	for _, l := range ledgers {
 		r := rand.New(rand.NewPCG(draw, 6))
@@ -66,8 +66,8 @@ func act(draw uint64, n int, ledgers ...*Ledger) {
 	}
 }
 
-// A look ahead may come to where numbers are taken back, which touches every slot, also of those that are not asked: by Begin and
-// Rollback as by Clone the ledger is what it was, and goes on as one that was never asked.
+// A look ahead may renumber, which touches every slot, also of tenants that the look is not about. After Begin and Rollback, or after a
+// look by Clone, the ledger is as before, and goes on as if nothing had happened.
 func TestLookAheadOverRenumbering(t *testing.T) {
 	t.Parallel()
 	const tenants = 10

@@ -73,8 +73,8 @@ func TestZipf(t *testing.T) {
 	}
 }
 
-// drained is what an ideal that started with these backlogs has served after that many chunks: all have min(backlog, weight ×
-// virtual time), of which the virtual time follows.
+// drained is the service of an ideal that started with these backlogs after that many chunks. All tenants have min(backlog, weight ×
+// virtual time); the virtual time follows from the sum.
 func drained(weights, backlog []float64, chunks float64) []float64 {
 	order := make([]int, len(weights))
 	rest := 0.0

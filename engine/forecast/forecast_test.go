@@ -13,7 +13,7 @@ func seen(paces ...float64) *Paces {
 	return &p
 }
 
-// A pace is that of places, is spread as what was seen, and is gone when nothing is done any more.
+// A pace is per place, has the spread of the measured ones, and ends when nothing is done any more.
 func TestPaces(t *testing.T) {
 	t.Parallel()
 	steady := seen(2, 2, 2, 2, 2, 2, 2, 2).Pace()

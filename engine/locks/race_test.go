@@ -17,7 +17,8 @@ type (
 func (outer) Place() (order int, name string) { return 1, "outer" }
 func (inner) Place() (order int, name string) { return 2, "inner" }
 
-// Locks that are taken in their order, and given back in any, are those of sync; out of order, twice, or by another goroutine, they panic.
+// Locks that are taken in their order, and given back in any, work like those of sync. Taken out of order or twice, or given back by
+// another goroutine, they panic.
 func TestOrderIsHeld(t *testing.T) {
 	t.Parallel()
 	var a, other Mutex[outer]

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An observation is counted in the one native bucket whose bounds hold it, and in every classic bucket whose bound it does not
-// exceed, as often as it is said to have happened.
+// An observation is counted, as often as it says, in the one native bucket whose bounds hold it, and in every classic bucket whose bound it
+// does not exceed.
 func TestObserveFindsItsBuckets(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -44,8 +44,8 @@ func TestObserveFindsItsBuckets(t *testing.T) {
 			if got == 0 {
 				continue
 			}
-			// The definition: bucket i holds what is above base^(i-1) and not above base^i, with base 2^(2^-Schema). Bounds are
-			// roots, which have a last digit to be wrong in.
+			// The definition: bucket i holds values above base^(i-1) and not above base^i, with base 2^(2^-Schema). Bounds are roots, whose
+			// last digit may be wrong.
 			above, upTo := math.Exp2(float64(c.First+i-1)/8), math.Exp2(float64(c.First+i)/8)
 			if mantissa, power := math.Frexp(v); mantissa == 0.5 && c.First+i != (power-1)*8 {
 				t.Fatalf("seed %d: %v, which is a bound, is in the bucket with the index %d, want %d", seed, v, c.First+i, (power-1)*8)

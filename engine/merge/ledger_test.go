@@ -12,7 +12,8 @@ import (
 
 func named(value int64) backlog.TenantName { return backlog.TenantName{Value: queue.IntValue(value)} }
 
-// A tenant competes as long as one shard has something of it, is blocked while all that have something hold it back, and leaves after that.
+// A tenant competes as long as one shard has chunks of it to give, is blocked while all shards that have chunks hold them back, and leaves
+// when no shard has any.
 func TestLedgerJoinsShards(t *testing.T) {
 	t.Parallel()
 	const shards, tenants = 5, 7
@@ -59,7 +60,7 @@ func TestLedgerJoinsShards(t *testing.T) {
 	}
 }
 
-// Tenants that have nothing and owe nothing are forgotten, so memory follows those that there are.
+// Tenants that have nothing and owe nothing are forgotten, so that memory follows the number of present ones.
 func TestLedgerForgets(t *testing.T) {
 	t.Parallel()
 	x := NewLedger(&strategy.Branch{Fair: strategy.SubmissionKey})

@@ -18,10 +18,10 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// faultSteps is how long a workload on a disk that fails is.
+// faultSteps is the length of a workload on a disk that fails.
 const faultSteps = 40
 
-// fresh is a new data directory. One whose server had to end is not used again, as in a test that server only stands still.
+// fresh is a new data directory. A directory whose server had to end is not used again, because in a test that server only stands still.
 func fresh(t *testing.T, work string) (dir string) {
 	t.Helper()
 	old, err := filepath.Glob(filepath.Join(work, "data-*"))
@@ -45,14 +45,14 @@ func fresh(t *testing.T, work string) (dir string) {
 	return dir
 }
 
-// well has no operation of the disk fail.
+// well makes no operation of the disk fail.
 func well() {
 	disktest.Fail(disktest.Never, disktest.Never)
 	disktest.Break(disktest.Never, false)
 }
 
-// run does a workload on a disk that `fails` has set up to fail, up to its end, that of the process or so many calls that were refused, and
-// returns what was acknowledged.
+// run does a workload on a disk that `fails` has set up to fail, and returns what was acknowledged. It ends with the workload, with the
+// process, or after so many refused calls.
 func run(t *testing.T, dir string, seed uint64, most int, fails func()) (facts []fact, refused int, fatal bool) {
 	t.Helper()
 	if err := disktest.Begin(dir + "/"); err != nil {
@@ -106,8 +106,8 @@ func run(t *testing.T, dir string, seed uint64, most int, fails func()) (facts [
 	}
 }
 
-// positions are numbers of operations of a kind that a workload makes, of which one is to fail: as many as are tried, in order. A workload
-// is not the same each time; QUERN_DISK_FAULTS says how many are tried instead, and a large number has each of them fail.
+// positions are numbers of operations of a kind that a workload makes, in order: in each try, one of them is to fail. A workload is not the
+// same each time. QUERN_DISK_FAULTS is the number of tries instead, and a large one lets each operation fail once.
 func positions(t *testing.T, work string, seed uint64, kind byte, tried int, rnd *rand.Rand) []int {
 	t.Helper()
 	if _, refused, fatal := run(t, fresh(t, work), seed, faultSteps, well); refused > 0 || fatal {
@@ -121,8 +121,8 @@ func positions(t *testing.T, work string, seed uint64, kind byte, tried int, rnd
 	return all
 }
 
-// Whichever write is the last that the disk has room for: nothing is acknowledged that did not reach it, and a start with room again has all
-// that was acknowledged.
+// Whichever write is the last that the disk has room for, only work that reached the disk is acknowledged, and a start with room again has
+// all of it.
 func TestFullDisk(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)
@@ -217,14 +217,14 @@ func TestFailingWrite(t *testing.T) {
 	}
 }
 
-// Whichever write is the last that a file system takes before it turns read-only, or before a file may not grow: nothing is acknowledged
-// after it, the process goes on, and a start that may write again has all that was acknowledged.
+// Whichever write is the last before a file system turns read-only, or before a file may not grow, nothing is acknowledged after it, the
+// process goes on, and a start that may write again has all that was acknowledged.
 func TestRefusedWrites(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)
 	rnd, work, refusals := rand.New(rand.NewPCG(seed, 5)), scratch(t), 0
 	boots("one")
-	// Few, as each call that is refused takes the second for which the journal tries.
+	// Few, because each refused call takes a second, for which the journal tries.
 	for _, last := range positions(t, work, seed, disktest.Write, 8, rnd) {
 		dir := fresh(t, work)
 		facts, refused, fatal := run(t, dir, seed, 2, func() { disktest.Refuse(last) })
@@ -239,8 +239,8 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// Whichever sync fails: the process ends, as the kernel may have dropped what it did not write, and a start has all that was acknowledged,
-// whatever of the rest is there.
+// Whichever sync fails, the process ends, because the kernel may have dropped pages that it did not write. A start has all that was
+// acknowledged, and maybe some of the rest.
 func TestFailingSync(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)

@@ -29,7 +29,7 @@ type fact struct {
 	limit  uint32
 }
 
-// workload makes an engine do some of everything that reaches the disk, and notes what it acknowledges.
+// workload makes an engine do all kinds of work that reach the disk, and notes what it acknowledges.
 type workload struct {
 	e   *engine.Engine
 	rnd *rand.Rand
@@ -52,7 +52,7 @@ func (w *workload) known() []fact {
 	return slices.Clone(w.facts)
 }
 
-// step does one thing. It returns the error of the engine, after which nothing of it is acknowledged.
+// step makes one call. It returns the error of the engine; then nothing of the call is acknowledged.
 func (w *workload) step(ctx context.Context, n int) error {
 	switch n % 5 {
 	case 0, 1, 2:
@@ -68,7 +68,7 @@ func (w *workload) step(ctx context.Context, n int) error {
 	return err
 }
 
-// insert inserts contents that go into the batch of their insert, and, now and then, some that are blobs before it.
+// insert inserts contents that go into the batch of their insert, and sometimes contents that are stored as blobs first.
 func (w *workload) insert(ctx context.Context, n int) error {
 	s := queue.NewSubmission{Meta: queue.Meta{{Key: "n", Value: queue.IntValue(int64(n % 7))}}}
 	size := 1 + w.rnd.IntN(3000)
@@ -156,10 +156,10 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// boots has the machine be another one after each failure of power.
+// boots gives the machine a new boot after each power failure.
 func boots(name string) { sqlitedb.Boot = func() string { return name } }
 
-// number is how many there are to be, unless the environment says otherwise.
+// number is the number in an environment variable, or else the usual one.
 func number(t *testing.T, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -173,8 +173,8 @@ func number(t *testing.T, variable string, usual int) int {
 	return n
 }
 
-// After a failure of power at any moment, whatever of the unsynced writes reached the disk, the server starts and has all that it
-// acknowledged. QUERN_POWER_STATES says how many states are tried, QUERN_POWER_SEED which.
+// After a power failure at any moment, whichever unsynced writes reached the disk, the server starts and has all that it acknowledged.
+// QUERN_POWER_STATES is the number of states to try, QUERN_POWER_SEED selects them.
 func TestPowerLoss(t *testing.T) {
 	states, seed := number(t, "QUERN_POWER_STATES", 1000), uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)

@@ -43,7 +43,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// No text makes it fail, and a pattern never grows beyond what the stand-ins need.
+// No text makes Pattern fail, and a pattern only grows by its stand-ins.
 func FuzzPattern(f *testing.F) {
 	f.Add("timeout 'x' 0x12 7.5 550e8400-e29b-41d4-a716-446655440000")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -53,7 +53,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// The fingerprint of a short error allocates nothing but itself: dead letters are grouped by one of each of them.
+// The fingerprint of a short error allocates nothing but itself: to group dead letters takes a fingerprint of each.
 func TestFingerprintAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { Fingerprint("no answer of host-17 within 300 ms: 'timeout'") }); n > 1 {
 		t.Errorf("got %v allocations of a fingerprint, want 1", n)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every field of a submission that says what is asked for is part of its meaning, and no other; so that a field that is added is not
-// forgotten, all that there are have to be here.
+// The meaning of a submission includes exactly the fields that say what is asked for. All fields must be listed here, so that no new one is
+// forgotten.
 func TestMeaningOfEachField(t *testing.T) {
 	t.Parallel()
 	change := map[string]func(n *NewSubmission){

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Each field of Settings is declared once, what a new queue has is allowed, and what is read from settings and given to others makes them
-// the same.
+// Each field of Settings is declared once, the defaults are allowed, and copying every setting makes two Settings equal.
 func TestSettingsAreDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	declared := make(map[uintptr]string)
@@ -94,7 +93,7 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 	}
 }
 
-// A dead letter queue that gets nothing is told.
+// There is a warning about a dead letter queue that gets nothing.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Settings are in the catalogue, byte for byte, as every version wrote them: names, units, order, and what is left out at zero.
+// Settings are in the catalogue, byte for byte, as every version wrote them: names, units, order, and fields left out at zero.
 func TestSettingsRows(t *testing.T) {
 	t.Parallel()
 	all := Settings{

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
-// One damaged row of the catalogue is all that a repair takes out of it: the queues beside it keep their names and settings.
+// A repair takes only the damaged row out of the catalogue: the other queues keep their names and settings.
 func TestOneRowOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

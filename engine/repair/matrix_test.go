@@ -72,8 +72,8 @@ func fill(t *testing.T, e *engine.Engine, n int) {
 	}
 }
 
-// shown is what a server shows of a directory, by the name of the fact: submissions, done chunks, outputs, and of chunks that are ready
-// contents and attachments.
+// shown is all that a server shows of a directory, by the name of the fact: submissions, done chunks, outputs, and the contents and
+// attachments of ready chunks.
 func shown(t *testing.T, e *engine.Engine) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -153,7 +153,7 @@ func shownOf(t *testing.T, dir string) map[string]string {
 	return shown(t, e)
 }
 
-// place is where the journal has something, and the submission's number.
+// place is the place of something in the journal, and its submission's number.
 type place struct {
 	position uint64
 	seq      uint64
@@ -185,7 +185,7 @@ func places(t *testing.T, dir string) map[string]place {
 	return all
 }
 
-// setFact is what an operator set, by the fields of its op.
+// setFact is the fact that an operator set something, by the fields of its op.
 func setFact(queueName, op string, fields map[string]any) string {
 	what := fmt.Sprint("strategy ", fields["name"])
 	entry, isValue := fields["entry"].(map[string]any)
@@ -201,7 +201,7 @@ func setFact(queueName, op string, fields map[string]any) string {
 	return "set " + what + " of " + queueName
 }
 
-// matrix is a directory that was stopped or killed, and what it has.
+// matrix is a directory of a stopped or killed server, with its facts.
 type matrix struct {
 	dir  string
 	want map[string]string
@@ -236,7 +236,7 @@ func matrices(t *testing.T) map[string]*matrix {
 	return all
 }
 
-// operate has an operator set what journals and the catalogue keep.
+// operate makes settings of all kinds that journals and the catalogue keep.
 func operate(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	_, _, err := queueAt(e, "other").Strategies.Put(t.Context(), "nightly", []byte(`"OldestFirst"`), nil)
@@ -316,7 +316,7 @@ func TestDamageMatrix(t *testing.T) {
 	}
 }
 
-// repaired repairs a damaged copy of the directory, and holds what is gone against the report.
+// repaired repairs a damaged copy of the directory, and compares the losses with the report.
 func (m *matrix) repaired(t *testing.T, damaged string) {
 	to := filepath.Join(t.TempDir(), "repaired")
 	r, err := Dir(t.Context(), damaged, to, check.Options{Work: t.TempDir(), Now: time.Now})
@@ -359,7 +359,7 @@ func (m *matrix) repaired(t *testing.T, damaged string) {
 		}
 	}
 	for fact := range got {
-		// what was handed out when its completion got lost is ready again
+		// a chunk whose completion got lost is ready again
 		_, was := m.want[fact]
 		if !was && !strings.HasPrefix(fact, "catalogue ") && !strings.HasPrefix(fact, "set ") && !strings.HasSuffix(fact, " content") && !strings.HasSuffix(fact, " attachment") {
 			t.Errorf("%s was made up", fact)
@@ -372,7 +372,7 @@ type lists struct {
 	facts   map[string]bool
 	seqs    map[uint64]bool // submissions of which only the number is known
 	ranges  [][2]uint64     // the numbers of submissions, some of which are gone
-	outputs map[string]bool // submissions of which outputs are gone, no one can tell which
+	outputs map[string]bool // submissions with lost outputs, where no one can tell which
 	states  map[string]bool // submissions whose chunks are all to be done again
 	from    uint64          // everything from this batch on may be gone; 0: nothing is
 	batches map[uint64]bool
@@ -444,7 +444,7 @@ func listed(r *Report) *lists {
 	return l
 }
 
-// explained says whether the report tells of what is gone.
+// explained says whether the report explains a missing fact.
 func (m *matrix) explained(l *lists, fact string, got map[string]string) bool {
 	if of, is := strings.CutPrefix(fact, "catalogue "); is {
 		table, _, _ := strings.Cut(of, " ")
@@ -466,7 +466,7 @@ func (m *matrix) explained(l *lists, fact string, got map[string]string) bool {
 	if known && (l.batches[at.position] || l.from > 0 && at.position >= l.from) {
 		return true
 	}
-	if _, there := got[id]; !there { // then all that it had is
+	if _, there := got[id]; !there { // then so is all that it had
 		if l.facts[id] {
 			return true
 		}

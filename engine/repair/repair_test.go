@@ -77,7 +77,7 @@ func reserve(t *testing.T, e *engine.Engine, name string, most int) []queue.Rese
 	return got.Reservations
 }
 
-// facts are what a queue knows: each submission, and each chunk that is done.
+// facts are each submission of a queue, and each chunk that is done.
 func facts(t *testing.T, e *engine.Engine, name string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -261,7 +261,7 @@ func tail(t *testing.T, dir string) (last uint64) {
 	return last
 }
 
-// compare holds what was reported lost against what is.
+// compare compares the reported losses with the real ones.
 func compare(t *testing.T, r *Report, before, after map[string]bool, at map[string]uint64) {
 	t.Helper()
 	reported, nameless := map[string]bool{}, map[string]bool{}
@@ -304,8 +304,8 @@ func compare(t *testing.T, r *Report, before, after map[string]bool, at map[stri
 	}
 }
 
-// goesOn has a repaired queue take and hand out work. It gives out no id that the old one gave out, its tokens are of a later epoch, and
-// new submissions have nothing of those that are gone.
+// goesOn inserts into a repaired queue and reserves from it. The queue uses no id of the old one again, its tokens are of a later epoch,
+// and new submissions get nothing from lost ones.
 func goesOn(t *testing.T, e *engine.Engine, before map[string]bool, old queue.Token) {
 	t.Helper()
 	added := map[queue.SubmissionID]bool{}
@@ -451,7 +451,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// A queue that does not open although its files can be read is emptied, the others stay, and what it had is named.
+// A queue that does not open although its files can be read is emptied, and the report names all that it had. The others stay.
 func TestClosedQueueIsEmptied(t *testing.T) {
 	t.Parallel()
 	dir, _ := killed(t, true)

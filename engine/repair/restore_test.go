@@ -102,7 +102,7 @@ func (o *orders) take(e *engine.Engine, number, most int) []queue.Reservation {
 	return got.Reservations
 }
 
-// complete completes chunks, and says how each was answered.
+// complete completes chunks, and returns the answers.
 func (o *orders) complete(e *engine.Engine, number int, list ...queue.Reservation) (results []queue.Result) {
 	o.Helper()
 	var items []queue.CompleteItem
@@ -168,7 +168,7 @@ func (o *orders) restoreAt(now time.Time, name string, from *bytes.Reader) (Rest
 	return (&Restore{Dir: o.dir, Queue: name, Now: func() time.Time { return now }}).Run(o.Context(), from)
 }
 
-// A shard comes back as it was at the backup, and the others keep what they did since.
+// A shard comes back as it was at the backup, and the others keep their later work.
 func TestOneShardIsRestored(t *testing.T) {
 	t.Parallel()
 	o, e := newOrders(t)
@@ -180,7 +180,7 @@ func TestOneShardIsRestored(t *testing.T) {
 		closed(t, e)
 		e = open(t, o.dir)
 	}
-	held := o.take(e, 2, 2) // what the server gave out after the backup
+	held := o.take(e, 2, 2) // given out after the backup
 	o.complete(e, 2, held[0])
 	o.complete(e, 3, o.take(e, 3, 1)...)
 	closed(t, e)
@@ -430,7 +430,8 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// A shard that was made again is another one, and a queue that was divided may have its groups elsewhere.
+// A restore refuses a backup of a shard that was made again since, because it is another one, and a backup of a queue from before it was
+// divided, because its groups may be elsewhere.
 func TestRestoreOfAnotherTime(t *testing.T) {
 	t.Parallel()
 	now := known{rows: []store.QueueRow{{Name: "orders", Created: 1, Settings: queue.Settings{Shards: 2}}, {Name: "orders~2", Created: 3}}}

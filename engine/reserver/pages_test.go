@@ -2,8 +2,7 @@ package reserver
 
 import "testing"
 
-// The table grows without copying what is in it: an entry stays where it is,
-// and free slots are used again.
+// The table grows without copying its entries: an entry stays where it is, and free slots are used again.
 func TestTableGrowsByPages(t *testing.T) {
 	t.Parallel()
 	r, list := New(0, 0), NewList()

@@ -14,7 +14,7 @@ func filled(count uint32) (*Reserver, *List) {
 	return r, &list
 }
 
-// Each may remove the reservation it is given, whichever that is, and stops when told to.
+// The function of Each may remove the reservation that it gets, whichever it is. Each stops when the function returns false.
 func TestEachWhileRemoving(t *testing.T) {
 	t.Parallel()
 	for removed := range uint32(1 << 4) {

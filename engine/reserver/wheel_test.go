@@ -121,7 +121,7 @@ func (m *machine) extend(*rapid.T) {
 	m.r.Extend(slot, h.deadline)
 }
 
-// finish marks as a completion does, also one that comes while the expiry is on its way.
+// finish marks a reservation as a completion does, also while its expiry is on its way.
 func (m *machine) finish(*rapid.T) {
 	slot := m.slot()
 	m.model.held[slot].state = Finishing
@@ -226,7 +226,7 @@ func (m *machine) checkConsumers() {
 	}
 }
 
-// checkHeldBy: a consumer's reservations are listed from the oldest to the newest, from any of them on, and from where one is gone.
+// checkHeldBy: a consumer's reservations are listed from the oldest to the newest, from any of them on, also from one that is gone.
 func (m *machine) checkHeldBy(name string) {
 	var want []uint64
 	for _, h := range m.model.held {
@@ -259,7 +259,7 @@ func (m *machine) checkHeldBy(name string) {
 	}
 }
 
-// Whatever happens, the table answers like the map, and a reservation is told to be due exactly when it is.
+// Whatever happens, the table answers like the map, and reports a reservation as due exactly when it is.
 func TestReserverModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -280,7 +280,7 @@ func TestReserverModel(t *testing.T) {
 	})
 }
 
-// A limit of a few at a time finds all that is due, each once, and looks at no reservation again that it has given out.
+// With a limit of a few at a time, Expired finds all due reservations, each once, and does not look again at those that it has returned.
 func TestExpiredInPortions(t *testing.T) {
 	t.Parallel()
 	const count, most = 20_000, 64

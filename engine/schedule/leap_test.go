@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Beyond 2037 zones follow a rule instead of a table, and the last day of a leap year has bounds that do not hold it. A walk over the
-// stretches comes through all the same, in both directions, and no tick is lost.
+// Beyond 2037 zones follow a rule instead of a table, and the bounds of the last day of a leap year do not include it. A walk over the
+// stretches still gets through, in both directions, and no tick is lost.
 func TestStretchesGoOnBeyondTheTable(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Europe/Amsterdam", "America/New_York", "Australia/Sydney", "Asia/Tokyo"} {

@@ -99,8 +99,8 @@ func (d *drawn) fits(wall time.Time) bool {
 	return day || weekday
 }
 
-// oracle walks the clock on the wall minute by minute, and looks for each fitting minute which moments show it: all moments of the
-// time around, minute by minute, were written down with what the zone's clock shows then.
+// oracle walks the wall clock minute by minute, and for each fitting minute finds the moments that show it. It first records, for each
+// minute of the time around, what the zone's clock shows.
 type oracle struct {
 	loc   *time.Location
 	shown map[time.Time][]time.Time // wall time -> the moments that show it, in order
@@ -261,7 +261,7 @@ func TestCountOverYears(t *testing.T) {
 	}
 }
 
-// Beyond 2037 most zones have a rule instead of a table; at its edges the walk from stretch to stretch goes on, and stays right.
+// Beyond 2037 most zones have a rule instead of a table. The walk from stretch to stretch goes on over the edge, and stays right.
 func TestFarFuture(t *testing.T) {
 	t.Parallel()
 	for name := range changes {

@@ -16,8 +16,8 @@ import (
 
 const countedRows = 8
 
-// counting is a database that is in use, of which each commit raises the first row by one and gives another row the same number. Every row
-// has a page of its own, so nothing of the database's structure changes, and no page has to be there for another.
+// counting is a database in use. Each commit raises the first row by one and gives another row the same number. Every row has its own page,
+// so the structure of the database does not change, and no page depends on another.
 type counting struct {
 	t    *testing.T
 	conn *Conn
@@ -105,7 +105,7 @@ func rowsAt(path string) (got [countedRows]int64, err error) {
 	return got, errors.Join(err, c.Close())
 }
 
-// copying copies the files of a database one after the other, while commits are made.
+// copying copies the files of a database one after the other, while commits go on.
 type copying struct {
 	*counting
 	random  *rand.Rand
@@ -125,7 +125,7 @@ func (c *copying) meanwhile(most int) {
 	}
 }
 
-// copySlowly copies the main file from its beginning to its end, with commits while it is at it.
+// copySlowly copies the main file from its beginning to its end, with commits meanwhile.
 func (c *copying) copySlowly() {
 	c.t.Helper()
 	c.copyOne("", c.to)
@@ -145,7 +145,7 @@ func (c *copying) copySlowly() {
 	}
 }
 
-// check opens the copy: it is refused, or is what the database was at one moment of the copying.
+// check opens the copy. It is refused, or is the database of one moment of the copying.
 func (c *copying) check() (refused bool) {
 	c.t.Helper()
 	got, err := rowsAt(c.to)
@@ -158,7 +158,7 @@ func (c *copying) check() (refused bool) {
 	return false
 }
 
-// pinned has a reader keep what is in the log from being restarted.
+// pinned has a reader that keeps the log from beginning again.
 func (x *counting) pinned() (release func() error) {
 	x.t.Helper()
 	s, err := Prepare(x.path, testKind)
@@ -172,8 +172,8 @@ func (x *counting) pinned() (release func() error) {
 }
 
 // The files of a database that is written to, copied one after the other in any order, with any number of commits between, are refused, or
-// are the database of one moment since the copying began. SQLite takes most of them: the main file of before a log was restarted and the log
-// of after lack what is in neither.
+// are the database of one moment since the copying began. SQLite alone would take most of them: a main file from before a log began again,
+// and the log from after, both lack the pages in between.
 //
 //quern:sequential
 func TestCopiesOfDifferentMoments(t *testing.T) {
@@ -221,7 +221,7 @@ func TestCopiesOfDifferentMoments(t *testing.T) {
 	}
 }
 
-// look copies what a kill leaves behind now, and opens it: all that was committed is in it.
+// look copies the files as a kill would leave them now, and opens the copy: all that was committed is in it.
 func (x *counting) look() (killed string) {
 	x.t.Helper()
 	killed = filepath.Join(x.t.TempDir(), "x.db")
@@ -236,7 +236,7 @@ func (x *counting) look() (killed string) {
 	return killed
 }
 
-// steps are what copyBack does, one by one.
+// steps are the steps of copyBack, one by one.
 func (x *counting) steps() []func() error {
 	copied := func() error { _, err := x.conn.copied(); return err }
 	return []func() error{
@@ -280,7 +280,7 @@ func TestKillWhileTheLogIsCopiedBack(t *testing.T) {
 	x.look()
 }
 
-// moment is what a database and its files were at one time.
+// moment is a database and its files at one time.
 type moment struct {
 	main, log, index []byte
 	n                int64
@@ -299,11 +299,11 @@ func (x *counting) moment() (m moment) {
 	return m
 }
 
-// history has commits made, the log copied back step by step, and readers come and go between, and tells of every moment.
+// history makes commits and copies the log back step by step, while readers come and go. It returns every moment.
 func (x *counting) history(random *rand.Rand) (all []moment) {
 	x.t.Helper()
 	readers := map[int]func() error{}
-	x.conn.back.busy = true // what is done here is all that is done
+	x.conn.back.busy = true // only this function does the steps
 	all = append(all, x.moment())
 	for range 8 {
 		steps := x.steps()
@@ -331,7 +331,7 @@ func (x *counting) history(random *rand.Rand) (all []moment) {
 	return all
 }
 
-// step takes one step, and says which one is the next: readers end the copying back before the log is sealed, or before it begins again.
+// step takes one step, and returns the next one: readers may end the copying back before the log is sealed, or before it begins again.
 func (x *counting) step(steps []func() error, at int) (next int) {
 	x.t.Helper()
 	index, err := x.conn.logIndex()
@@ -348,8 +348,8 @@ func (x *counting) step(steps []func() error, at int) (next int) {
 	return next
 }
 
-// A main file, of which a part may be later than the rest, beside a log that was copied later: they are refused, or are the database of the
-// moment of the log. That holds in every step of copying the log back, wherever readers are in the way of it.
+// A copied main file, of which a part may be later than the rest, is beside a log that was copied later. They are refused, or are the
+// database of the moment of the log. That holds in every step of copying the log back, wherever readers prevent it.
 //
 //quern:sequential
 func TestLogOfALaterMoment(t *testing.T) {
@@ -390,8 +390,8 @@ func TestLogOfALaterMoment(t *testing.T) {
 	}
 }
 
-// Where the row that ends a log cannot be written, as on a full disk, the log goes on: were it begun again, a kill would leave a log that the
-// main file does not know. It is written when it can be.
+// If the row that ends a log cannot be written, as on a full disk, the log goes on: if it began again, a kill would leave a log that the
+// main file does not know. The row is written as soon as possible.
 func TestLogThatCannotBeEnded(t *testing.T) {
 	t.Parallel()
 	random, x := rand.New(rand.NewPCG(1, 1)), newCounting(t)
@@ -418,7 +418,7 @@ func TestLogThatCannotBeEnded(t *testing.T) {
 	x.look()
 }
 
-// While a database is open, the locks stay by which other processes see that it is: reading the index must not end them.
+// While a database is open, its locks show that to other processes. Reading the index must not end them.
 func TestIndexKeepsItsLocks(t *testing.T) {
 	t.Parallel()
 	x := newCounting(t)

@@ -15,7 +15,7 @@ import (
 // owned makes a database that is in use, with n commits of a page each in its log, and copies it, as a kill would leave it.
 func owned(t *testing.T, n int) (path string) { return ownedBy(t, n, func(*Conn) {}) }
 
-// ownedBy is owned by a connection with which something is done before each commit.
+// ownedBy is owned with a function that is called before each commit.
 func ownedBy(t *testing.T, n int, before func(*Conn)) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
@@ -107,7 +107,7 @@ func TestLogAfterAPowerCut(t *testing.T) {
 	}
 }
 
-// Without a power cut all that was written is there, and so any commit that is missing is noticed, also the last one.
+// Without a power cut all writes are there, so any missing commit is noticed, also the last one.
 func TestLogAfterAKill(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(b []byte) []byte{
@@ -130,8 +130,8 @@ func TestLogAfterAKill(t *testing.T) {
 	})
 }
 
-// Without the index no one knows how long the log was, so a log is not taken without it, however sound it looks. Of the two copies of the
-// head one is enough, as a kill may have come between the two.
+// Without the index no one knows how long the log was, so a log without it is refused, however sound it looks. One of the two copies of the
+// head is enough, because a kill may have come between the two.
 func TestIndexOfALogThatIsInUse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -180,7 +180,7 @@ func wantRows(t *testing.T, path string, o Owner, want int64) {
 	}
 }
 
-// anotherBoot has the file say that it was opened before the machine was switched on.
+// anotherBoot writes into the file that it was opened in an earlier boot of the machine.
 func anotherBoot(t *testing.T, path string) {
 	t.Helper()
 	c, err := dial(path, alone)
@@ -205,7 +205,7 @@ func anotherBoot(t *testing.T, path string) {
 	}
 }
 
-// A file whose mark cannot be taken back at its close keeps its log, and is opened again with all that was written.
+// A file whose mark cannot be removed at its close keeps its log, and opens again with all that was written.
 func TestCloseWithoutWriting(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*Conn) error{

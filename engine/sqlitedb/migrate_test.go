@@ -36,8 +36,8 @@ func copied(t *testing.T, path string) (to string) {
 }
 
 // A file of version 1, closed in good order or left by a kill, is migrated by the program that knows version 3 when its owner opens it, and
-// keeps what it has. A kill behind the migration, before the file says who owns it, leaves a file that opens. The program that knows
-// version 1 refuses it then, by both versions.
+// keeps what it has. A kill after the migration, before the file has its owner's mark, leaves a file that opens. The program that knows
+// version 1 then refuses it, and names both versions.
 func TestOwnerMigrates(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ killed, alone bool }{"closed": {}, "killed": {killed: true}, "alone": {alone: true}, "alone, killed": {true, true}} {
@@ -88,7 +88,7 @@ func TestOwnerMigrates(t *testing.T) {
 	}
 }
 
-// A new file is what a migrated one is.
+// A new file is the same as a migrated one.
 func TestNewFileHasAllMigrations(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A main file that was copied before the log was copied back, and a log that was copied right after it, are the database: the row that ends
-// the log does not begin a new one.
+// A main file that was copied before the log was copied back, and a log that was copied right after that, together are the database: the
+// row that ends the log does not begin a new one.
 func TestLogRightAfterItIsCopiedBack(t *testing.T) {
 	t.Parallel()
 	random, x := rand.New(rand.NewPCG(1, 1)), newCounting(t)
@@ -27,7 +27,7 @@ func TestLogRightAfterItIsCopiedBack(t *testing.T) {
 }
 
 // When another program copies the log back, SQLite begins the log again without a row that counts it. A main file that was copied before
-// that lacks what was copied back, so it is refused beside the new log.
+// that lacks the pages that were copied back, so it is refused beside the new log.
 func TestLogThatAnotherProgramCopiedBack(t *testing.T) {
 	t.Parallel()
 	random, x := rand.New(rand.NewPCG(1, 1)), newCounting(t)
@@ -54,8 +54,8 @@ func TestLogThatAnotherProgramCopiedBack(t *testing.T) {
 	}
 }
 
-// A log of which only the head is there, or a part of its first frame, has what a copy finds while it is begun, or what a kill leaves. It
-// continues a main file that has all of the log before, and no earlier one: those frames are still in the log's file, but are not used.
+// A copy, or a kill, while a log begins finds only its head, or a part of its first frame. Such a log continues a main file that has all of
+// the previous log, and no earlier one: the previous frames are still in the log's file, but are not used.
 func TestLogThatIsBeingBegun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestLogThatIsBeingBegun(t *testing.T) {
 			log, want := x.moment().log, x.last
 			x.commit(random, 1)
 			begun := x.moment().log
-			const torn = -1 // a power cut took the head of the first frame, and left its page
+			const torn = -1 // a power cut lost the head of the first frame, and left its page
 			for _, there := range []int{logHeaderBytes, torn, logHeaderBytes + 8, logHeaderBytes + frameHeaderBytes + 2000} {
 				if there == torn {
 					copy(log[logHeaderBytes+frameHeaderBytes:], begun[logHeaderBytes+frameHeaderBytes:][:4096])
@@ -110,8 +110,8 @@ func TestLogThatIsBeingBegun(t *testing.T) {
 	}
 }
 
-// A close in good order copies the log back too. A main file that was copied before it is refused beside the log of the next start, also
-// while a reader keeps that log from being copied back.
+// A close in good order copies the log back too. A main file that was copied before the close is refused beside the log of the next start,
+// also while a reader keeps that log from being copied back.
 func TestLogOfTheNextStart(t *testing.T) {
 	t.Parallel()
 	random, x := rand.New(rand.NewPCG(1, 1)), newCounting(t)
@@ -133,8 +133,8 @@ func TestLogOfTheNextStart(t *testing.T) {
 	}
 }
 
-// A server that is killed when the log has the row that ends it, and before the next commit, ends it with another row at its next start, and
-// begins it again.
+// If a server is killed after the log got the row that ends it, and before the next commit, its next start ends the log with another row,
+// and begins it again.
 func TestKillBetweenTwoLogs(t *testing.T) {
 	t.Parallel()
 	x := newCounting(t)

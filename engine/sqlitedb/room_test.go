@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// A log with room behind it is read as one without, whatever a power cut or a kill left of its last frames.
+// A log with room behind it is read like one without, whichever part of its last frames a power cut or a kill left.
 func TestRoomIsTheEndOfTheLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestRoomDoubles(t *testing.T) {
 	wantRows(t, path, Owner{}, 2100)
 }
 
-// A disk without room for more than SQLite needs, or a log that cannot be opened again, keeps no one from writing.
+// Writes go on if the disk has no more room than SQLite needs, or if the log cannot be opened again.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, c *Conn){

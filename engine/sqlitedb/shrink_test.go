@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A file gives back what was deleted from it, whatever stays: a reader that began before sees what it saw, and the rows that stay are the
-// same afterwards. A file of a kind that does not shrink does so too once it holds little, and is left alone until then.
+// A file gives back the room of deleted rows, whichever rows stay. A reader that began before still sees its moment, and the rows that stay
+// are unchanged. A file of a kind that does not shrink does so too once it holds little, and is left alone until then.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	shrinks := testKind

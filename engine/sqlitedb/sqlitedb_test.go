@@ -49,7 +49,7 @@ func prepare1(t *testing.T, c *Conn, sql string) *Stmt {
 	return s
 }
 
-// Failures are sorted by what they mean, however deep they are wrapped.
+// Failures get their classes however deep they are wrapped.
 func TestClassOf(t *testing.T) {
 	t.Parallel()
 	for want, errs := range map[Class][]error{
@@ -64,7 +64,7 @@ func TestClassOf(t *testing.T) {
 		InUse:   {sqlite3.Error{Code: sqlite3.ErrBusy, ExtendedCode: 5}},
 		Unclear: {
 			errors.New("other"),
-			// The log may hold the commit already when its index finds no room: not certainly undone.
+			// The log may have the commit already when there is no room for its index, so it is not certain that the commit is undone.
 			sqlite3.Error{Code: sqlite3.ErrIoErr, ExtendedCode: sqlite3.ErrIoErrWrite, SystemErrno: syscall.ENOSPC},
 		},
 	} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// killed goes on with what a kill leaves behind in the folder.
+// killed goes on with the files that a kill leaves in the folder.
 func (x *counting) killed(folder string) {
 	x.t.Helper()
 	to := filepath.Join(folder, "x.db")
@@ -39,8 +39,8 @@ func TestKilledStartsTakeNoRoom(t *testing.T) {
 	x.look()
 }
 
-// On a disk that is nearly full, a start copies a log back only if the file does not become longer by that. The log of the other start goes
-// on, and is copied back when there is room.
+// On a disk that is nearly full, a start copies a log back only if that does not make the file longer. Otherwise the log goes on, and is
+// copied back when there is room.
 func TestCopyingBackOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()

@@ -385,7 +385,7 @@ func (x *Counts) listening(change func()) {
 	}
 }
 
-// keepHearing makes the shards hear of each other. It ends soon after the last waiting call, when no rate is kept any more.
+// keepHearing makes the shards hear of each other. It ends soon after no call waits and no rate is kept any more.
 func (x *Counts) keepHearing() {
 	for {
 		every := x.hears()

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// Limits by the group are in one shard, so they cross none. All others do, in whichever branch they stand.
+// Limits by the group are in one shard, so they do not cross shards. All others do, in whichever branch they are.
 func TestCrossingOf(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {

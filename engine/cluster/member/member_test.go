@@ -19,7 +19,7 @@ import (
 
 var errCut = errors.New("the connection was cut")
 
-// wire is a node's way to the table: slow, and now and then cut before or after the table has done what was asked.
+// wire is a node's connection to the table: slow, and sometimes cut before or after the table has done the call.
 type wire struct {
 	*clustertest.Table
 	mu  sync.Mutex
@@ -27,7 +27,7 @@ type wire struct {
 	cut bool
 }
 
-// call does what a node asks for, late or not at all; its answer may be lost.
+// call does a call of a node, late or not at all. Its answer may be lost.
 func (w *wire) call(ctx context.Context, fn func(context.Context) error) error {
 	w.mu.Lock()
 	before, after, lost, unanswered := time.Duration(0), time.Duration(0), w.cut, w.cut
@@ -96,7 +96,7 @@ func (w *wire) node(name string, rate float64) *Member {
 
 func perfect(of *clustertest.Table) *wire { return &wire{Table: of} }
 
-// engine stands for what serves the shards of a member: it does what Decide says, and takes no time for it.
+// engine stands for the engine of a member: it carries out the plans of Decide, in no time.
 type engine struct {
 	*Member
 	shards  []queue.ShardID
@@ -177,8 +177,8 @@ func (e *engine) plan(view *View) *Plan {
 	return p
 }
 
-// Whatever becomes of calls, and though clocks run at different speeds and shards are moved all the time, there are never two nodes that may
-// act as the owner of a shard. And there is one again and again.
+// Calls get lost, clocks run at different speeds, and shards are moved all the time. There are never two nodes that may act as the owner of
+// a shard, and again and again there is one.
 func TestOneOwnerAtATime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -300,8 +300,8 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// A node that is started again under its name waits until its predecessor, which may only be standing still, has been silent for TTL; and
-// it refuses to run beside one that beats.
+// A node that is started again under its name waits until its predecessor, which may only stand still, has been silent for TTL. It refuses
+// to run beside a node that beats.
 func TestSameName(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -344,7 +344,8 @@ func TestClaimWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// The last word of a node that left may come late: when it was started again, and owns a shard. No other node takes it for that.
+// The last word of a node that left may come late, after the node was started again and owns a shard. No other node takes the shard because
+// of it.
 func TestLateLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -382,7 +383,7 @@ func TestLateLeave(t *testing.T) {
 	})
 }
 
-// An owner that did not reach the others for long goes on with what no one has claimed since, and only with that.
+// An owner that could not beat for long goes on with the shards that no one has claimed since, and only with those.
 func TestLeaseThatLapsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -455,7 +456,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// Other nodes are to learn at once who offers which shard, and not each number of a shard: numbers change all the time, and a beat for each
+// Other nodes learn at once which node offers which shard, but not each number of a shard: numbers change all the time, and a beat for each
 // would load the database.
 func TestNumbersHastenNoBeat(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/journaltest"
 )
 
-// server is the one that all tests share that do not change it.
+// server is shared by all tests that do not change it.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {

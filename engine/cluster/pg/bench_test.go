@@ -8,8 +8,8 @@ import (
 	"github.com/quern-queue/quern/engine/journal"
 )
 
-// An append of 5 KB to one journal, and beside it what PostgreSQL takes for a synced INSERT of the same bytes. They go in turns, so that
-// what else the machine does hits both.
+// An append of 5 KB to one journal, and for comparison a synced INSERT of the same bytes into PostgreSQL. They alternate, so that other
+// load on the machine hits both.
 func BenchmarkAppend(b *testing.B) {
 	backend := begin(b, Options{})
 	l := openLog(b, backend, "j")

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-queue/quern/engine/journal/journaltest"
 )
 
-// A deleted journal leaves no row in any table, also one of many and of large batches, and one that a node appends to meanwhile.
+// A deleted journal leaves no row in any table, also if it has many or large batches, or if a node appends to it meanwhile.
 func TestDeletedJournalLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := begin(t, Options{})

@@ -84,7 +84,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	t.Logf("%d appends were acknowledged over %d kills", count.Load(), kills)
 }
 
-// A primary that is killed for good, and its synchronous standby promoted: every acknowledged batch is there, and the appends go on.
+// After a primary is killed for good, and its synchronous standby promoted, every acknowledged batch is there, and the appends go on.
 func TestPromotedStandbyHasAll(t *testing.T) {
 	t.Parallel()
 	own := pgtest.Begin(t)
@@ -209,7 +209,7 @@ func TestRelaxedDoesNotWait(t *testing.T) {
 	appendTo(t, l, 4, "x")
 }
 
-// A link that is cut in one way, so that no answer comes, and one that is reset: the append is made once, on another connection.
+// After a link is cut in one direction, so that no answer comes, or is reset, the append is made once, on another connection.
 func TestLinksThatFail(t *testing.T) {
 	t.Parallel()
 	proxy := server.Front(t)

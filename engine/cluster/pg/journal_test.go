@@ -15,7 +15,7 @@ func putBlob(b *Backend, key, content string) error {
 	return b.Blobs().Put(ctx, key, []byte(content))
 }
 
-// Batches up to the largest are read as they were appended, among small ones, though a page of a Read has none of them whole.
+// Batches up to the largest are read as they were appended, among small ones, although no page of a Read has a large one whole.
 func TestLargeBatches(t *testing.T) {
 	t.Parallel()
 	b := begin(t, Options{})
@@ -118,7 +118,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// Servers with different schemas share nothing; of several that start on a new one, one makes it.
+// Servers with different schemas share nothing. If several start on a new schema, one of them makes it.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t.TempDir())

@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A database that would lose what it acknowledged is refused with all that is to be changed, and left as it was.
+// A database that could lose acknowledged work is refused, with a list of all changes to make, and left as it was.
 func TestUnsafeServerIsRefused(t *testing.T) {
 	t.Parallel()
 	own := pgtest.Begin(t, "fsync=off", "full_page_writes=off")
@@ -103,7 +103,7 @@ func as(t *testing.T, role string) string {
 	return u.String()
 }
 
-// A role without a right is told which, before anything is half done.
+// A role without a right gets the name of the right, before anything is half done.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	server.Exec(t, "CREATE ROLE stranger LOGIN")
