@@ -10,9 +10,9 @@ import (
 
 var zipfTenants = flag.Int("fair.tenants", 1000, "tenants of the Zipf test; the issue asks for 10000")
 
-// Zipf backlogs of a hundred chunks per tenant, drained: at every 1 % the tenants were served alike. Jain's index of
-// received/ideal is 1 if all have the same. Whole chunks cost something of it: of those who should have 1.5 some have 1 and some
-// 2. So it is taken over the tenants that should have at least 16 by now.
+// Zipf backlogs of a hundred chunks per tenant, drained: at every 1 % the tenants were served alike. Jain's index of received/ideal is 1 if
+// all have the same. Whole chunks lower it: of tenants that should have 1.5, some have 1 and some have 2. So it is taken over the tenants
+// that should have at least 16 by now.
 func TestZipf(t *testing.T) {
 	t.Parallel()
 	for _, zipfWeights := range []bool{false, true} {
