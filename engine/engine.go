@@ -199,8 +199,8 @@ func (e *Engine) Close() error {
 // Nodes is this server's part in its cluster; nil: it is alone.
 func (e *Engine) Nodes() *Nodes { return e.nodes }
 
-// Run runs the timed work until ctx ends. Deadlines, retries and run_at come many times a second. Other goroutines, so that they never
-// wait, do the housekeeping and the frames every second, bulk operations, and the removal of what is past its retention.
+// Run runs the timed work until ctx ends. Deadlines, retries and run_at come many times a second. So that these never wait, other
+// goroutines do the housekeeping and the frames every second, bulk operations, and the removal of what is past its retention.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() {

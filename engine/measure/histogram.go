@@ -92,7 +92,7 @@ type Counts struct {
 	First   int       // the bucket with index i ends at 2^(i/2^Schema)
 }
 
-// Counts reads the numbers. While others observe, the numbers may be of slightly different moments. Count is the sum of the native buckets.
+// Counts reads the numbers. While others observe, the numbers may be of slightly different moments. Count agrees with the native buckets.
 func (h *Histogram) Counts() Counts {
 	c := Counts{
 		Sum: math.Float64frombits(h.sum.Load()), Zeros: h.zeros.Load(), Bounds: h.bounds, Classic: make([]uint64, len(h.bounds)),

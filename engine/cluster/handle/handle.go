@@ -47,7 +47,7 @@ type Found struct {
 	Written bool // the batch that was looked for is there, and durable
 	Tail    journal.Position
 	Sum     journal.Sum
-	Next    *journal.Sum // behind the known tail; nil: that batch is trimmed
+	Next    *journal.Sum // behind the known tail; nil: there is no batch, or not any more
 }
 
 // Options are the initial knowledge of a handle, and its pauses.
