@@ -361,8 +361,7 @@ func createWhole(ctx context.Context, e *Engine, row store.QueueRow) (info Queue
 }
 
 // createQueue makes a new queue. The caller holds e.changing, and not e.mu: it may wait for the disk or for the database, and other calls
-// must not wait with it. The shard is known before the queue is in the catalogue, so that no other goroutine opens it. The queue serves
-// once it is in the catalogue.
+// must not wait with it. The queue serves once it is in the catalogue. Its shard is known before, so that no other goroutine opens it.
 func (e *Engine) createQueue(ctx context.Context, row store.QueueRow) (info QueueInfo, err error) {
 	if err := e.Storage().Room(); err != nil {
 		return info, err

@@ -72,7 +72,7 @@ func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter
 	if err != nil {
 		return page, err
 	}
-	page.Gone = e.Store().History.Gone() // after what was read: what went meanwhile is told
+	page.Gone = e.Store().History.Gone() // asked after the read, so it covers ends that were removed meanwhile
 	if to.Compare(page.To) < 0 {
 		page.To = to
 	}

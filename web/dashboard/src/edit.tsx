@@ -46,7 +46,7 @@ export interface Edit {
   conflict: { was: Version | undefined; theirs: Theirs; said: (name: string, value: unknown) => string; changed: string[]; keep: () => void; take: () => void } | undefined
 }
 
-/** The condition that nobody has changed it since it was read. */
+/** The condition that it is unchanged since it was read. */
 const guard = (at: Version | undefined): Record<string, string> => (at?.etag ? { 'If-Match': at.etag } : { 'If-None-Match': '*' })
 const overtaken = (p: unknown) => p instanceof Problem && p.code === 'precondition_failed'
 
