@@ -41,6 +41,12 @@ func TestInitialRulesOfACluster(t *testing.T) {
 	if len(held) != 2 || held[0].Rule.Match != pauseOf(1).Match || held[1].Rule.Match != pauseOf(2).Match || held[1].Rule.Actor != "eve" {
 		t.Errorf("the queue begins with %+v, want both rules", held)
 	}
+	for name, node := range nodes {
+		page, err := node.Audit(AuditFilter{Action: "initial_rule.set"}, "", 10)
+		if err != nil || len(page.Items) != 2 || page.Items[0].Target != "initial rule 2" || page.Items[1].Target != "initial rule 1" {
+			t.Errorf("the log of %s says %+v, %v", name, page.Items, err)
+		}
+	}
 }
 
 // A rule whose time is over is in no new queue, and no longer counts. A rule that is set again keeps its id.

@@ -28,7 +28,7 @@ var changeStatements = map[string]string{
 	"group.put":        "INSERT INTO queue_group (queue, name, shard, created) VALUES (?, ?, ?, ?)",
 	"group.move":       groupMove,
 	"group.drop":       "DELETE FROM queue_group WHERE queue = ?",
-	"initial.put": "INSERT INTO initial_rule (id, action, match, reason, actor, since, until, inserts, revokes) " +
+	putInitialRule: "INSERT INTO initial_rule (id, action, match, reason, actor, since, until, inserts, revokes) " +
 		"SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ? FROM initial_rule WHERE true " +
 		"ON CONFLICT (action, match) DO UPDATE SET reason = excluded.reason, actor = excluded.actor, " +
 		"until = excluded.until, inserts = excluded.inserts, revokes = excluded.revokes",
@@ -119,6 +119,11 @@ func (c *Catalogue) apply(x *journal.Change) (rows int64, err error) {
 				return err
 			}
 			rows += n
+			if x.Steps[i].Name == putInitialRule {
+				if err := aimAtRule(c.initialRules, &x.Steps[i], x.Acts); err != nil {
+					return err
+				}
+			}
 		}
 		return c.logActs(x.Acts)
 	})

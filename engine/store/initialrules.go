@@ -1,6 +1,9 @@
 package store
 
 import (
+	"fmt"
+
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -45,8 +48,22 @@ func PutInitialRule(c *Catalogue, r *queue.Rule, now queue.Time, acts ...queue.A
 		match = r.Match.Conditions().Text()
 	}
 	return c.change("put initial rule", acts, do("initial.end", int64(now)),
-		do("initial.put", r.Action.String(), match, r.Reason, r.Actor, int64(r.Since),
+		do(putInitialRule, r.Action.String(), match, r.Reason, r.Actor, int64(r.Since),
 			int64(r.Until), oneIf(r.Insert), oneIf(r.Revoke)))
+}
+
+const putInitialRule = "initial.put"
+
+// aimAtRule has the entries of the audit log name the rule that a step has put. Only the tables know its id.
+func aimAtRule(rules *sqlitedb.Stmt, put *journal.Step, acts []queue.Act) error {
+	return rules.Query(func(row sqlitedb.Row) (bool, error) {
+		if row.Text(1) == put.Args[0] && row.Text(2) == put.Args[1] {
+			for i := range acts {
+				acts[i].Target = fmt.Sprintf("initial rule %d", row.Int(0))
+			}
+		}
+		return true, nil
+	})
 }
 
 // DropInitialRule removes an initial rule durably. One that is not there is removed already.
