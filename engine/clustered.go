@@ -56,7 +56,7 @@ func (c clustered) ours() error {
 
 func (c clustered) clean() error {
 	err := WriteFile(filepath.Join(c.dir(), cacheFile), func(w io.Writer) error {
-		_, err := io.WriteString(w, "What is in this folder can be made again from the cluster's database. A start deletes it.\n")
+		_, err := io.WriteString(w, "A server can make the files in this folder again from the cluster's database. A start deletes them.\n")
 		return err
 	})
 	for _, name := range []string{"shards", backupDir, catalogueFile, catalogueFile + "-wal", catalogueFile + "-shm"} {

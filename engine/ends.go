@@ -176,7 +176,7 @@ func (e *Engine) watch() {
 		}
 		q.lost = true
 		e.options.Logger.Error("a file of the data directory is not where it was: the queue acknowledges nothing any "+
-			"more. What is still readable can be read until the server ends; put the file back, or restore a backup, "+
+			"more. Its readable data can be read until the server ends. Put the file back, or restore a backup, "+
 			"and restart the server",
 			"queue", q.name, "error", cause)
 	}

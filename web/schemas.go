@@ -387,7 +387,7 @@ func propertyNotes() map[string]note {
 			continue
 		}
 		all["Page"+of+".missing_shards"] = note{text: "In a list about a queue of several shards: the shards that " +
-			"did not answer. What is in them is not in the list"}
+			"did not answer. The list lacks their items"}
 	}
 	for of, text := range pageNext {
 		all["Page"+of+".next"] = note{text: text}

@@ -173,7 +173,7 @@ var inCommands = strings.NewReplacer(
 	"Lift one with DELETE /v1/initial-rules/{id} first", "Lift one with 'quern rules lift --all-queues' first",
 	"send it as Authorization: Bearer qn_...", "name a file that has it with --token-file, or set QUERN_TOKEN",
 	"The Authorization header is not of the form Bearer qn_...: send it once, with the token and nothing else.",
-	"What was given is no access token: it begins with qn_, as 'quern token new' printed it.",
+	"This is not an access token, which begins with qn_, as 'quern token new' printed it.",
 	"without ?verbose", "without --checks",
 	"/readyz?verbose say", "'quern health --checks' say",
 	"/header/Idempotency-Key", "--idempotency-key",

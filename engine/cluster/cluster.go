@@ -110,7 +110,7 @@ func (p Promise) String() string {
 	case p.Standbys > 1:
 		where += fmt.Sprintf(" and on those of %d standbys", p.Standbys)
 	}
-	return "What is acknowledged is " + where + "."
+	return "Acknowledged work is " + where + "."
 }
 
 // The failures of a backend; errors wrap them, so test with errors.Is.

@@ -239,7 +239,8 @@ func (l *walLog) continues(path string, pageSize uint32, main, m *mark) (err err
 	}
 	if err == nil && !is {
 		err = &queue.FormatError{Path: path + "-wal", Advice: adviceLog, Other: true, Reason: "does not continue " + path + ": the two " +
-			"are not of one moment, as when the files of a running server are copied one by one. What was written between is in neither"}
+			"are not of one moment, as when the files of a running server are copied one by one. The writes between the two moments are " +
+			"in neither"}
 	}
 	return err
 }

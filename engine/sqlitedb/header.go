@@ -81,7 +81,7 @@ func (k *Kind) check(path string, applicationID, version uint32) error {
 		return &queue.FormatError{
 			Path: path, Unread: true, Reason: fmt.Sprintf("is a %s that an unreleased build of Quern made (application id %#x; "+
 				"releases write %#x), and no release reads it", k.Name, applicationID, k.ApplicationID),
-			Advice: "Start with a new data directory. What is still to be done in this one has to be taken out with the build that made it",
+			Advice: "Start with a new data directory. Use the build that made this one to take its unfinished work out",
 		}
 	case applicationID != k.ApplicationID:
 		return &queue.FormatError{

@@ -198,9 +198,9 @@ func (l *walLog) check(path string, m mark, relaxed bool) error {
 	case m.open && !l.header:
 		return wrong("is damaged: its first bytes are not those of a write-ahead log")
 	case l.broken != 0 && (running || !relaxed):
-		return wrong("is damaged: its frame %d is not sound, though such follow. What was written from there on would be lost", l.broken)
+		return wrong("is damaged: its frame %d is not sound, though sound ones follow. All writes from there on would be lost", l.broken)
 	case l.torn != 0 && running:
-		return wrong("is damaged: its frame %d is not sound, though such follow. What was written from there on would be lost", l.torn)
+		return wrong("is damaged: its frame %d is not sound, though sound ones follow. All writes from there on would be lost", l.torn)
 	case m.found && !m.open && l.frames > 0 && !l.pages[m.page]:
 		return wrong("does not belong to %s, which was closed in good order without one", path)
 	}

@@ -121,7 +121,7 @@ var refusalScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "forbidden-item", About: "What the access token may not name any more is lost: its handler is cancelled, its " +
+		Name: "forbidden-item", About: "A chunk that the access token may not name any more is lost: its handler is cancelled, its " +
 			"result is told and not repeated, and the rest of the call is made again.",
 		Options: Options{Concurrency: 2, Prefetch: 1, TimeoutMS: 3000, Token: "qn_test_secret"},
 		Chunks:  []string{"wait {dir}/never", "wait {dir}/go", "echo after"},

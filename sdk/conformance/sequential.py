@@ -156,7 +156,7 @@ class Worker:
 
 
 class Failed(Exception):
-    """What a handler raises: a failure, or a release for later."""
+    """A handler raises it for a failure, or for a release for later."""
 
     def __init__(self, verb="fail", **fields):
         self.verb, self.fields = verb, fields
@@ -170,7 +170,7 @@ def crash(text):
 
 
 def act(chunk):
-    """What a chunk of the suite says, see README.md."""
+    """Do what a chunk of the suite says, see README.md."""
     text, first = bytes_of(chunk["content"]).decode(), chunk["attempt"] == 1
     verb, _, rest = text.partition(" ")
     if verb == "echo":

@@ -97,7 +97,7 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "extend", About: "What takes longer than its reservation is extended in time, again and again.",
+		Name: "extend", About: "A chunk whose handler takes longer than the reservation is extended in time, again and again.",
 		Options: Options{Concurrency: 1, Prefetch: 1, TimeoutMS: 3000},
 		Chunks:  []string{"wait {dir}/go", "echo after"},
 		Play: func(s *stage) {
@@ -108,7 +108,7 @@ var workScenarios = []Scenario{
 		},
 	},
 	{
-		Name: "progress", About: "What handlers say of their progress is sent soon, the last of it, in few calls however often they " +
+		Name: "progress", About: "The last progress of each handler is sent soon, in few calls however often handlers " +
 			"say it; and again to a server that was started since.",
 		Options: Options{Concurrency: 2, Prefetch: 1},
 		Chunks:  []string{"progress {dir}/go page \"3\" \u00e9", "progress {dir}/go " + strings.Repeat("\u00e9", 200), "wait {dir}/go"},

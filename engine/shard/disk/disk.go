@@ -32,7 +32,7 @@ func (d *Disk) Failing() error {
 		return nil
 	}
 	return &queue.Error{Code: queue.CodeUnavailable, Message: fmt.Sprintf("degraded: the last %d writes to the "+
-		"queue's %s failed. What needs none goes on, and one is tried every second. The server's "+
+		"queue's %s failed. Calls that write nothing go on, and the server tries a write every second. The server's "+
 		"log says what is wrong.", k.failed.Load(), file)}
 }
 

@@ -1924,7 +1924,7 @@ class _PageAttemptRequired(TypedDict):
 
 class PageAttempt(_PageAttemptRequired, total=False):
     """PageAttempt: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent
     next: str
@@ -1953,7 +1953,7 @@ class PageBulkOperation(_PageBulkOperationRequired, total=False):
     """PageBulkOperation: see the server's OpenAPI document."""
     #: Nodes of the cluster whose queues are not in the list
     missing: list[MissingNode]
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent
     next: str
@@ -1966,7 +1966,7 @@ class _PageChunkRequired(TypedDict):
 
 class PageChunk(_PageChunkRequired, total=False):
     """PageChunk: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -1979,7 +1979,7 @@ class _PageConsumerRequired(TypedDict):
 
 class PageConsumer(_PageConsumerRequired, total=False):
     """PageConsumer: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -1992,7 +1992,7 @@ class _PageDeadLetterRequired(TypedDict):
 
 class PageDeadLetter(_PageDeadLetterRequired, total=False):
     """PageDeadLetter: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2005,7 +2005,7 @@ class _PageGroupRequired(TypedDict):
 
 class PageGroup(_PageGroupRequired, total=False):
     """PageGroup: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2018,7 +2018,7 @@ class _PageHeldReservationRequired(TypedDict):
 
 class PageHeldReservation(_PageHeldReservationRequired, total=False):
     """PageHeldReservation: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2031,7 +2031,7 @@ class _PageLedgerRequired(TypedDict):
 
 class PageLedger(_PageLedgerRequired, total=False):
     """PageLedger: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent: a queue has at most 64 branches with ledgers
     next: str
@@ -2044,7 +2044,7 @@ class _PageMetaKeyRequired(TypedDict):
 
 class PageMetaKey(_PageMetaKeyRequired, total=False):
     """PageMetaKey: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2057,7 +2057,7 @@ class _PageNamedStrategyRequired(TypedDict):
 
 class PageNamedStrategy(_PageNamedStrategyRequired, total=False):
     """PageNamedStrategy: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2070,7 +2070,7 @@ class _PageNodeRequired(TypedDict):
 
 class PageNode(_PageNodeRequired, total=False):
     """PageNode: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent: a cluster has at most 64 nodes
     next: str
@@ -2083,7 +2083,7 @@ class _PagePluginRequired(TypedDict):
 
 class PagePlugin(_PagePluginRequired, total=False):
     """PagePlugin: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2096,7 +2096,7 @@ class _PagePluginRecordingRequired(TypedDict):
 
 class PagePluginRecording(_PagePluginRecordingRequired, total=False):
     """PagePluginRecording: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent: a plugin has at most 32 recordings
     next: str
@@ -2109,7 +2109,7 @@ class _PagePluginScoresRequired(TypedDict):
 
 class PagePluginScores(_PagePluginScoresRequired, total=False):
     """PagePluginScores: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent: only open versions are listed
     next: str
@@ -2122,7 +2122,7 @@ class _PagePluginVersionRequired(TypedDict):
 
 class PagePluginVersion(_PagePluginVersionRequired, total=False):
     """PagePluginVersion: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent: a plugin has at most 100 versions
     next: str
@@ -2135,7 +2135,7 @@ class _PageQueueRequired(TypedDict):
 
 class PageQueue(_PageQueueRequired, total=False):
     """PageQueue: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2148,7 +2148,7 @@ class _PageRetryRequired(TypedDict):
 
 class PageRetry(_PageRetryRequired, total=False):
     """PageRetry: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2161,7 +2161,7 @@ class _PageRuleRequired(TypedDict):
 
 class PageRule(_PageRuleRequired, total=False):
     """PageRule: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent
     next: str
@@ -2174,7 +2174,7 @@ class _PageScheduleRequired(TypedDict):
 
 class PageSchedule(_PageScheduleRequired, total=False):
     """PageSchedule: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2187,7 +2187,7 @@ class _PageShardRequired(TypedDict):
 
 class PageShard(_PageShardRequired, total=False):
     """PageShard: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent: a queue has at most 16 shards
     next: str
@@ -2200,7 +2200,7 @@ class _PageSubmissionRequired(TypedDict):
 
 class PageSubmission(_PageSubmissionRequired, total=False):
     """PageSubmission: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2213,7 +2213,7 @@ class _PageSubmissionOutputRequired(TypedDict):
 
 class PageSubmissionOutput(_PageSubmissionOutputRequired, total=False):
     """PageSubmissionOutput: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str
@@ -2226,7 +2226,7 @@ class _PageTokenRequired(TypedDict):
 
 class PageToken(_PageTokenRequired, total=False):
     """PageToken: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Always absent
     next: str
@@ -2239,7 +2239,7 @@ class _PageValueCountRequired(TypedDict):
 
 class PageValueCount(_PageValueCountRequired, total=False):
     """PageValueCount: see the server's OpenAPI document."""
-    #: In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list
+    #: In a list about a queue of several shards: the shards that did not answer. The list lacks their items
     missing_shards: list[MissingShard]
     #: Cursor of the next page; absent on the last
     next: str

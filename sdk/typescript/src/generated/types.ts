@@ -1403,7 +1403,7 @@ export type Output = {
 export type PageAttempt = {
   /** The attempts, the oldest first */
   items: Attempt[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
@@ -1423,7 +1423,7 @@ export type PageBulkOperation = {
   items: BulkOperation[]
   /** Nodes of the cluster whose queues are not in the list */
   missing?: MissingNode[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
@@ -1432,7 +1432,7 @@ export type PageBulkOperation = {
 export type PageChunk = {
   /** The chunks, by index */
   items: Chunk[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1441,7 +1441,7 @@ export type PageChunk = {
 export type PageConsumer = {
   /** The consumers, by name */
   items: Consumer[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1450,7 +1450,7 @@ export type PageConsumer = {
 export type PageDeadLetter = {
   /** The dead letters */
   items: DeadLetter[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1459,7 +1459,7 @@ export type PageDeadLetter = {
 export type PageGroup = {
   /** The groups, by name */
   items: Group[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1468,7 +1468,7 @@ export type PageGroup = {
 export type PageHeldReservation = {
   /** The reservations, in the order that was asked for */
   items: HeldReservation[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1477,7 +1477,7 @@ export type PageHeldReservation = {
 export type PageLedger = {
   /** The ledgers, by branch, the outer ones first */
   items: Ledger[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent: a queue has at most 64 branches with ledgers */
   next?: string
@@ -1486,7 +1486,7 @@ export type PageLedger = {
 export type PageMetaKey = {
   /** The keys, by name */
   items: MetaKey[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1495,7 +1495,7 @@ export type PageMetaKey = {
 export type PageNamedStrategy = {
   /** The strategies, by name */
   items: NamedStrategy[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1504,7 +1504,7 @@ export type PageNamedStrategy = {
 export type PageNode = {
   /** The nodes, by name */
   items: Node[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent: a cluster has at most 64 nodes */
   next?: string
@@ -1513,7 +1513,7 @@ export type PageNode = {
 export type PagePlugin = {
   /** The plugins, by name */
   items: Plugin[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1522,7 +1522,7 @@ export type PagePlugin = {
 export type PagePluginRecording = {
   /** The recordings, the newest first */
   items: PluginRecording[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent: a plugin has at most 32 recordings */
   next?: string
@@ -1531,7 +1531,7 @@ export type PagePluginRecording = {
 export type PagePluginScores = {
   /** The open versions of the plugin, those in use first */
   items: PluginScores[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent: only open versions are listed */
   next?: string
@@ -1540,7 +1540,7 @@ export type PagePluginScores = {
 export type PagePluginVersion = {
   /** The versions, the newest first */
   items: PluginVersion[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent: a plugin has at most 100 versions */
   next?: string
@@ -1549,7 +1549,7 @@ export type PagePluginVersion = {
 export type PageQueue = {
   /** The queues, by name */
   items: Queue[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1558,7 +1558,7 @@ export type PageQueue = {
 export type PageRetry = {
   /** The chunks */
   items: Retry[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1567,7 +1567,7 @@ export type PageRetry = {
 export type PageRule = {
   /** The rules */
   items: Rule[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
@@ -1576,7 +1576,7 @@ export type PageRule = {
 export type PageSchedule = {
   /** The schedules, by name */
   items: Schedule[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1585,7 +1585,7 @@ export type PageSchedule = {
 export type PageShard = {
   /** The shards, by number */
   items: Shard[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent: a queue has at most 16 shards */
   next?: string
@@ -1594,7 +1594,7 @@ export type PageShard = {
 export type PageSubmission = {
   /** The submissions, newest first */
   items: Submission[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1603,7 +1603,7 @@ export type PageSubmission = {
 export type PageSubmissionOutput = {
   /** The outputs */
   items: SubmissionOutput[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string
@@ -1612,7 +1612,7 @@ export type PageSubmissionOutput = {
 export type PageToken = {
   /** The tokens, the oldest first */
   items: Token[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Always absent */
   next?: string
@@ -1621,7 +1621,7 @@ export type PageToken = {
 export type PageValueCount = {
   /** The values */
   items: ValueCount[]
-  /** In a list about a queue of several shards: the shards that did not answer. What is in them is not in the list */
+  /** In a list about a queue of several shards: the shards that did not answer. The list lacks their items */
   missing_shards?: MissingShard[]
   /** Cursor of the next page; absent on the last */
   next?: string

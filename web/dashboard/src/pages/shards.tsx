@@ -116,7 +116,7 @@ export function ShardsLine({ of }: { of: string }) {
   return (
     <p class="note w12">
       This page is about all <a href={inQueue(of, 'overview')}>shards of {of}</a>.{' '}
-      {offline.length > 0 && <><Mark of="dead" />What is in {offline.map((s) => queueName(s.queue)).join(' and ')} is not shown: {offline.length > 1 ? 'these shards do' : 'this shard does'} not serve.</>}
+      {offline.length > 0 && <><Mark of="dead" />The work in {offline.map((s) => queueName(s.queue)).join(' and ')} is not shown: {offline.length > 1 ? 'these shards do' : 'this shard does'} not serve.</>}
     </p>
   )
 }
