@@ -144,12 +144,12 @@ test('the strip of a value has what was changed of it as marks', async () => {
   await t.close()
 })
 
-test('nine windows of one browser are live at once, by one stream', async () => {
+test('windows of one browser are live at once, by one stream', async () => {
   const t = await open(chromium.b, quern.url)
   await t.go('#/overview')
   const others = []
   let past = 0
-  for (const hash of ['overview', 'keys', 'consumers', 'schedules', 'rules', 'fairness', 'submissions', 'dead-letters']) {
+  for (const hash of ['overview', 'keys', 'consumers']) {
     const page = await t.context.newPage()
     page.on('request', (r) => { if (r.url().endsWith('/timeseries')) past++ })
     await page.goto(`${quern.url}/#/${hash}`)

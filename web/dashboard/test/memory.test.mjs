@@ -37,14 +37,14 @@ test('a tab left open comes to rest', { concurrency: 3 }, (all) => Promise.all(p
   const frames = async (n, each) => {
     for (let left = n; left > 0; left -= each) {
       const at = way.send(each)
-      await t.page.waitForFunction((want) => document.documentElement.dataset.frame >= want, at)
+      await t.page.waitForFunction((want) => document.documentElement.dataset.frame >= want, at, { polling: 'raf' })
     }
   }
   await frames(filling, 50)
   const sizes = [await heap(t.page)]
   do {
     assert.ok(sizes.length <= rounds, `${page}: the heap grows from round to round of ${round} frames: ${sizes}`)
-    await frames(round, 4) // few at a time, so that data outside of frames is read often
+    await frames(round, 10) // few at a time, so that data outside of frames is read often
     sizes.push(await heap(t.page))
   } while (sizes.at(-1) - sizes.at(-2) > rest)
   console.log(`# ${page}: ${sizes.map((n) => (n / 2 ** 20).toFixed(2)).join(', ')} MiB`)

@@ -10,7 +10,7 @@ const base = '/v1/queues/default'
 before(async () => {
   quern = await server()
   chromium = await browser()
-  await hard(quern.url)
+  await hard(quern.url, { tenants: 12 })
   mixed = (await insert(quern.url, 20_000, { tenant: 'mixed', region: 'ap' }, { on_exhausted: 'dead_letter' })).id
   const { reservations } = await reserve(quern.url, { max: 100, strategy: 'SelectOnly("tenant", "mixed", OldestFirst)', consumer: 'quick' })
   const some = (from, to, more) => ({ items: reservations.slice(from, to).map(({ token }) => ({ token, ...more })) })

@@ -64,7 +64,7 @@ test('eight windows on as many queues are live at once, by one connection, each 
   }
   await call(quern.url, 'POST', '/v1/queues/window-7/submissions', { chunks: { count: 70, template: 'x' } })
   await all[6].locator('[aria-label="Ready"] .v[title="77"]').waitFor()
-  assert.equal(await subscribers(), 1)
+  await eventually(async () => assert.equal(await subscribers(), 1))
   assert.deepEqual(t.wrong, [])
   await t.close()
   await eventually(async () => assert.equal(await subscribers(), 0, 'the last window takes the stream with it'))
@@ -91,7 +91,7 @@ test('a queue that is deleted ends in its own window only, and comes back there'
   await drop('window-32')
   await goes.getByText('There is no queue').first().waitFor()
   await moves(stays)
-  assert.equal(await subscribers(), 1)
+  await eventually(async () => assert.equal(await subscribers(), 1))
   await queue(32)
   await live(goes)
   await goes.evaluate(() => { location.hash = '#/overview?queue=window-32' })
