@@ -291,7 +291,7 @@ func fieldSchema(f strategy.Field) *huma.Schema {
 			": a number, or a share of all that are in flight, as in 20%"}
 	case strategy.FieldCost:
 		return &huma.Schema{Type: huma.TypeString, Enum: []any{strategy.ByChunk.String(), strategy.ByTime.String()},
-			Description: "What is shared out: the number of chunks, or the time that they are held"}
+			Description: "The block shares out chunks by their number, or by the time that they are held"}
 	case strategy.FieldMissing:
 		ways := []any{strategy.MissingUnlimited.String(), strategy.MissingOne.String(),
 			strategy.MissingNever.String()}

@@ -143,7 +143,7 @@ class Worker:
             return chunk, "fail", {**token, "error": text[:250]}
 
     def deliver(self, chunk, verb, item):
-        """Tells a result. What the server refuses makes the chunk fail for good."""
+        """Report a result. If the server refuses it, the chunk fails for good."""
         try:
             [result] = self.client.call("POST", self.queue + "reservations/" + verb, {"items": [item]}, tries=WITHOUT_END)["results"]
         except Refused as error:

@@ -1,5 +1,5 @@
-/* Spread-domains: what is in flight is spread evenly over failure domains (racks, zones, providers), so that the loss of one
- * takes little with it. The zone that a submission's work depends on is in its metadata. */
+/* Spread-domains: it spreads the chunks in flight evenly over failure domains (racks, zones, providers), so that the loss of
+ * one takes few of them. The zone that a submission's work depends on is in its metadata. */
 #define QUERN_MANIFEST                                                                                                  \
     "name" : "spread-domains", "version" : "1.0.0", "license" : "Apache-2.0", "take" : "spread",                        \
     "window" : {"default" : 256, "max" : 1024},                                                                         \

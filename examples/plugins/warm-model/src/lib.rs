@@ -4,7 +4,7 @@
 
 use quern_plugin::{plugin, Batch, Plugin, Setup};
 
-/// What the configuration says, in milliseconds.
+/// The values of the configuration, in milliseconds.
 pub struct WarmModel {
     load_ms: f64,
     patience: f64,
@@ -98,7 +98,7 @@ mod tests {
         (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap()
     }
 
-    /// What is warm goes before what is older, until the other has waited for long enough.
+    /// Work for the warm model goes before older work, until that has waited for long enough.
     #[test]
     fn warm_first_until_the_other_is_old() {
         let mut host = Host::<WarmModel>::new("{}").unwrap();

@@ -1210,7 +1210,7 @@ class _FairBlockRequired(TypedDict):
 
 class FairBlock(_FairBlockRequired, total=False):
     """In text: Fair(key, [cost], underlying)."""
-    #: What is shared out: the number of chunks, or the time that they are held
+    #: The block shares out chunks by their number, or by the time that they are held
     cost: Literal["chunk", "time"]
 
 

@@ -792,7 +792,7 @@ export type FailRequest = {
 
 /** In text: Fair(key, [cost], underlying) */
 export type FairBlock = {
-  /** What is shared out: the number of chunks, or the time that they are held */
+  /** The block shares out chunks by their number, or by the time that they are held */
   cost?: "chunk" | "time"
   /** Meta key of the tenants, or $submission: each submission is one */
   meta_field: string
