@@ -173,13 +173,13 @@ func (s *Settings) validDraining() error {
 	for text := range strings.SplitSeq(s.DrainingShards, ",") {
 		number, err := strconv.Atoi(text)
 		if err != nil || number <= last || number > int(s.Shards) || strconv.Itoa(number) != text {
-			return Invalid("/settings/draining_shards", "is %q; numbers of shards of the queue, which has %d, are allowed, each "+
+			return Invalid("/draining_shards", "is %q; numbers of shards of the queue, which has %d, are allowed, each "+
 				"larger than the one before, as in 2,3", clip(s.DrainingShards, 80), s.Shards)
 		}
 		last, count = number, count+1
 	}
 	if count == int(s.Shards) {
-		return Invalid("/settings/draining_shards", "has all shards of the queue; one has to be left for new groups")
+		return Invalid("/draining_shards", "has all shards of the queue; one has to be left for new groups")
 	}
 	return nil
 }

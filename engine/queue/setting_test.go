@@ -74,6 +74,8 @@ func TestSettingsRefuseWithTheirRange(t *testing.T) {
 		{func(s *Settings) { s.RestartGrace = time.Hour }, "/restart_grace_ms is 3600000; 0 (none) to 600,000 are allowed"},
 		{func(s *Settings) { s.DeadAfter = -time.Second }, "/dead_after_ms is -1000; 0 (none) to 315,360,000,000 are allowed"},
 		{func(s *Settings) { s.OnDeadline = DeadLetterThem + 1 }, "/on_deadline must be skip or dead_letter"},
+		{func(s *Settings) { s.Shards, s.DrainingShards = 2, "1,2" }, "/draining_shards has all shards of the queue; one has to be left for new groups"},
+		{func(s *Settings) { s.DrainingShards = "7" }, `/draining_shards is "7"; numbers of shards of the queue, which has 1, are allowed, each larger than the one before, as in 2,3`},
 		{func(s *Settings) { s.RetryBackoff.Base = 48 * time.Hour }, "/retry_backoff/base_ms is 172800000; 0 (at once) to 86,400,000 are allowed"},
 		{func(s *Settings) { s.RetryBackoff.Cap = -time.Second }, "/retry_backoff/cap_ms is -1000; 0 (none) to 2,592,000,000 are allowed"},
 		{func(s *Settings) { s.ExpiryBackoff.Factor = 0.5 }, "/expiry_backoff/factor is 0.5; 1 to 100 are allowed"},
