@@ -19,6 +19,7 @@ QUERN_GUESSES=20000 run -v -run TestGuessesTakeTheSameTime ./engine/access
 QUERN_FULL_DISKS=all run -timeout 2h -v -run TestFullDiskStarts ./cmd/quern
 QUERN_ANSWERS=yes run -timeout 1h -v -run TestMemoryOfAnswersThatNoOneReads ./cmd/quern
 QUERN_DEMO=1h run -timeout 2h -v -run TestDemoTellsItsStory ./cmd/quern
+QUERN_SILENT=yes run -v -run 'TestNoCommandWaitsForASilentServer/quern_move' ./cmd/quern
 QUERN_STARVED=yes run -v -run TestListsOfATenantStarveNoOne ./cmd/quern
 QUERN_CRASH_ROUNDS=$rounds QUERN_GRACE_ROUNDS=$rounds run -timeout 72h -v -run KillNine ./cmd/quern
 QUERN_HISTORY_ROUNDS=$((rounds / 100 + 1)) run -timeout 24h -v -run 'TestClusterHistories$' ./cmd/quern

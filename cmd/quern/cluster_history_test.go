@@ -224,7 +224,7 @@ func (c *historyCluster) serves(n *historyNode) {
 	c.t.Helper()
 	all, done := context.WithTimeout(c.t.Context(), time.Minute)
 	defer done()
-	for served := false; !served; {
+	for served := false; !served; time.Sleep(historyPause) {
 		ctx, stop := context.WithTimeout(all, time.Second)
 		q, err := http.NewRequestWithContext(ctx, "GET", n.at+"/v1/queues/default/shards", http.NoBody)
 		if err != nil {

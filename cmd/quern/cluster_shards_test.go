@@ -16,9 +16,9 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Two nodes have two shards each, and groups move between all four while producers and consumers ask both nodes. Again and again, a node
-// is killed during a move: at times the one with the shard that the group leaves, at times the one with the shard that takes it. The
-// other node takes over. The checks are those of TestKillNineShards, with the limit by the group.
+// Two nodes have two shards each, and groups move between all four while producers and consumers ask both nodes. A node is killed during a
+// move: at times the one with the shard that the group leaves, at times the one with the shard that takes it. The other node takes over.
+// QUERN_CRASH_ROUNDS sets how often (default 2). The checks are those of TestKillNineShards, with the limit by the group.
 func TestClusterMovesGroupsThroughKills(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)
@@ -34,10 +34,7 @@ func TestClusterMovesGroupsThroughKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.groups.shards = crashShards
-	rounds := envNumber(t, "QUERN_CRASH_ROUNDS", 4)
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := envNumber(t, "QUERN_CRASH_ROUNDS", 2)
 	for round := range rounds {
 		c.spread()
 		c.round([]string{"a", "b"}[round%2], round%2 == 0)
@@ -89,7 +86,7 @@ func (c *crashCluster) asksAll() {
 func (c *crashCluster) whole() {
 	c.t.Helper()
 	for _, url := range c.urls {
-		for served := false; !served; {
+		for served := false; !served; time.Sleep(10 * time.Millisecond) {
 			var list api.Page[api.Shard]
 			c.oracle.nodes = []string{url}
 			err := c.groups.ask(c.t.Context(), "GET", "/shards", "", &list)

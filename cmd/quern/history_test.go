@@ -67,6 +67,7 @@ const (
 	historyClients = 6
 	historyRecent  = 12 // submissions and tokens that clients look at again
 	openEnd        = int64(1) << 60
+	historyPause   = 3 * time.Millisecond // without one, clients that are refused meanwhile take all processors
 )
 
 // submissionLife is the model's state of a submission: for each chunk the token that holds or has completed it.
@@ -281,6 +282,7 @@ func (h *history) insert(ctx context.Context, client int, node, name string) {
 			}
 			maybe = true
 		case isNot:
+			time.Sleep(historyPause)
 		}
 		node = h.anyNode()
 	}
@@ -376,6 +378,7 @@ const patienceOfClients = 1500 * time.Millisecond
 // client asks any node for one thing after another until the history is over.
 func (h *history) client(number int) {
 	for over := false; !over && h.t.Context().Err() == nil; h.locked(func() { over = h.over }) {
+		time.Sleep(historyPause)
 		ctx, stop := context.WithTimeout(h.t.Context(), patienceOfClients)
 		h.act(ctx, number, h.anyNode(), "")
 		stop()

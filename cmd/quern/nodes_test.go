@@ -23,7 +23,7 @@ import (
 func nodesAt(t *testing.T, url string, wanted func([]api.Node) bool) []api.Node {
 	t.Helper()
 	var page api.Page[api.Node]
-	for t.Context().Err() == nil {
+	for ; t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
 		_, _, _, text := answer(t, "GET", url+"/v1/nodes", "")
 		if err := json.Unmarshal(text, &page); err != nil {
 			t.Fatalf("%s: %v", text, err)

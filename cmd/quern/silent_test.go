@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A server that accepts connections and says nothing holds up no command for longer than its request timeout lets it.
+// A server that accepts connections and says nothing holds up no command for longer than its request timeout lets it. A move gives the server
+// 30 seconds more, in each of three attempts: QUERN_SILENT=yes tries it too, as `make soak` does.
 func TestNoCommandWaitsForASilentServer(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,6 +30,9 @@ func TestNoCommandWaitsForASilentServer(t *testing.T) {
 	for _, c := range serverCommands(root) {
 		t.Run(strings.ReplaceAll(c.CommandPath(), " ", "_"), func(t *testing.T) {
 			t.Parallel()
+			if c.Name() == "move" && c.Parent() == root && os.Getenv("QUERN_SILENT") == "" {
+				t.Skip("QUERN_SILENT is not set")
+			}
 			line := commandLine(c)
 			words := strings.Count(c.CommandPath(), " ")
 			line = append(append(line[:words:words], "--request-timeout", "10ms"), line[words:]...)

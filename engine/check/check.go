@@ -1,7 +1,5 @@
 // Package check looks into data directories that no server uses, and into backups. It changes nothing there. To find damage, it opens a
 // copy as a server would, reads everything, and compares every checksum and every counter. It can also show the operations of a journal.
-//
-//quern:tests processes
 package check
 
 import (

@@ -1,8 +1,6 @@
 // Package repair recovers a damaged data directory into one that a server opens: journals are cut off before their damage, and of other
 // files, every row that can be read and whose checksum matches goes into a new file. The directory itself stays as it is: the repair is a
 // copy, and the report names the losses.
-//
-//quern:tests processes
 package repair
 
 import (

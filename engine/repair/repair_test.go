@@ -1,3 +1,5 @@
+//quern:sequential
+
 package repair
 
 import (
