@@ -201,7 +201,7 @@ class Worker(unittest.TestCase):
         """The first handler that is cancelled makes room for the next chunk, which is revoked too."""
         both = self.bring(0, 1)
         marked = []
-        self.shell.cancel = lambda held: marked.append([one.lost for one in both])  # type: ignore[method-assign]
+        self.shell.cancel = lambda held: marked.append([one.lost for one in both])  # type: ignore[assignment]
         self.core.heard(Event("revoked", json.dumps({"items": [{"token": held.token, "reason": "operator"} for held in both]})))
         self.assertEqual(marked, [[True, True], [True, True]])
 
