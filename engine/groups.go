@@ -191,7 +191,7 @@ func ValidGroup(name, description string, limits queue.Quota) error {
 
 func noGroup(queueName, name string) error {
 	return &queue.Error{Code: queue.CodeUnknownGroup, Message: fmt.Sprintf("The queue %q has no group %q: PUT creates one, and so does "+
-		"the first submission that names it, unless the setting group_must_exist is true.", queueName, clip(name, queue.MaxGroupBytes))}
+		"the first submission that names it, unless the setting group_must_exist is true.", queueName, clip(name, 80))}
 }
 
 func tooManyGroups(there int) error {

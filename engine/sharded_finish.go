@@ -83,11 +83,20 @@ func (s *Sharded) mayBring(items []queue.CompleteItem) error {
 		}
 		number := max(1, s.e.NumberIn(s.name, items[i].Token.Submission))
 		for n := range items[i].Insert {
-			name := items[i].Insert[n].New.Meta.GroupOf()
-			if at := s.groups.of(name); at != 0 && at != number {
-				return s.elsewhere(number, fmt.Sprintf("/items/%d/insert/%d/group", i, n), name)
+			if err := apart(s, i, n, number, items[i].Insert[n].New); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// apart refuses submission n of completion i if its group is in another shard than the chunk.
+func apart(s *Sharded, i, n, number int, of *queue.NewSubmission) error {
+	name := of.Meta.GroupOf()
+	if at := s.groups.of(name); at != 0 && at != number {
+		return queue.Invalid(fmt.Sprintf("/items/%d/insert/%d/group", i, n), "is %q, which belongs to shard %d of the queue, and the "+
+			"chunk is in shard %d: insert the submission with a call of its own", clip(name, 80), at, number)
 	}
 	return nil
 }
@@ -95,6 +104,9 @@ func (s *Sharded) mayBring(items []queue.CompleteItem) error {
 // brought checks the submissions that the completion of item i inserts into a shard.
 func (s *Sharded) brought(q *Queue, i int, list []queue.Insertion) error {
 	for n := range list {
+		if err := apart(s, i, n, s.number(q), list[n].New); err != nil {
+			return err
+		}
 		if err := s.belongs(q, list[n].New); err != nil {
 			return queue.Repointed(err, func(pointer string) string { return fmt.Sprintf("/items/%d/insert/%d%s", i, n, pointer) })
 		}

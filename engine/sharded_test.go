@@ -183,7 +183,8 @@ func TestCompletionBringsIntoItsShard(t *testing.T) {
 		results, err := w.Complete(t.Context(), []queue.CompleteItem{{Token: held[0].Token, Insert: list}}, nil)
 		return results, list, err
 	}
-	if _, _, err := bring(elsewhere); queue.CodeOf(err) != queue.CodeInvalid || !strings.Contains(err.Error(), "/items/0/insert/0/group") {
+	if _, _, err := bring(elsewhere); queue.CodeOf(err) != queue.CodeInvalid ||
+		!strings.Contains(err.Error(), "/items/0/insert/0/group") || !strings.Contains(err.Error(), "a call of its own") {
 		t.Errorf("a completion that brings another shard's group answers %v", err)
 	}
 	results, list, err := bring("fresh")

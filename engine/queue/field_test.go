@@ -27,7 +27,7 @@ func TestFieldsRefuseWithTheirDeclaration(t *testing.T) {
 		{submission: func(n *NewSubmission) { n.Priority = MaxPriority + 1 }, want: "/priority is 9007199254740992; -9,007,199,254,740,991 to 9,007,199,254,740,991 are allowed"},
 		{submission: func(n *NewSubmission) { n.MaxAttempts = 1001 }, want: "/max_attempts is 1001; 0 (the queue's) to 1,000 are allowed"},
 		{submission: func(n *NewSubmission) { n.OnExhausted = Skip + 1 }, want: "/on_exhausted must be fail_submission, dead_letter or skip"},
-		{submission: func(n *NewSubmission) { n.Group = strings.Repeat("g", 129) }, want: "/group has 129 bytes; at most 128 are allowed"},
+		{submission: func(n *NewSubmission) { n.Group = strings.Repeat("g", 257) }, want: "/group has 257 bytes; at most 256 are allowed"},
 		{submission: func(n *NewSubmission) { n.Group = "\xff" }, want: "/group is not UTF-8"},
 		{submission: func(n *NewSubmission) { n.RunAt = -1 }, want: "/run_at is before 1970"},
 		{submission: func(n *NewSubmission) { n.RunAt, n.DeadDeadline = 2, 2 }, want: "/dead_deadline is not after run_at"},

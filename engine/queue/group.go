@@ -26,6 +26,8 @@ func (n *NewSubmission) Grouped() (err error) {
 	switch {
 	case n.Group == "":
 		return nil
+	case len(n.Group) > MaxMetaValueBytes:
+		return Invalid("/group", "has %d bytes; at most %d are allowed", len(n.Group), MaxMetaValueBytes)
 	case has && value != StringValue(n.Group):
 		return Invalid("/group", "is %q, and the meta has another value for %q: give one of the two", clip(n.Group, 80), GroupKey)
 	case !has:

@@ -29,7 +29,6 @@ const (
 	MaxNoteBytes       = api.MaxNoteBytes
 	MaxErrorBytes      = 1000 // kept per failed chunk, in memory: a sentence, not a log
 	MaxTraceBytes      = api.MaxTraceBytes
-	MaxGroupBytes      = 128
 	MaxConsumerBytes   = api.MaxConsumerBytes
 	MaxIncarnation     = api.MaxIncarnation
 	MaxIdempotencyKey  = api.MaxIdempotencyKey

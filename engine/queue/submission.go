@@ -109,7 +109,7 @@ var submissionFields = []*Field[NewSubmission]{
 		field:    fieldOf(func(n *NewSubmission) *int64 { return &n.Priority }, 0),
 		Sentence: "Larger first under CustomPriority",
 	}, {
-		Name: "group", Length: MaxGroupBytes, field: fieldOf(func(n *NewSubmission) *string { return &n.Group }, ""),
+		Name: "group", Length: MaxMetaValueBytes, field: fieldOf(func(n *NewSubmission) *string { return &n.Group }, ""),
 		Sentence: "Name of the group, which strategies see as the meta key `group`. All submissions of a group are in one shard " +
 			"of the queue",
 	}, {
