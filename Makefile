@@ -69,7 +69,7 @@ test-pure: prepare
 	$(MEMORY) $(TEST) $$(internal/kind.sh pure)
 test-processes: prepare
 	$(INSTALL) postgresql
-	$(TEST) -parallel 5 $$(internal/kind.sh processes) # they wait for much of their time
+	$(TEST) -parallel 3 $$(internal/kind.sh processes) # they wait for much of their time
 # The behaviours once more, of a cluster.
 test-nodes: prepare
 	$(INSTALL) postgresql
