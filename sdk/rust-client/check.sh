@@ -9,6 +9,6 @@ CARGO_TARGET_DIR=$(realpath -m ../../bin/rust-client); export CARGO_TARGET_DIR
 
 echo "== $(rustc --version)"
 if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check; fi # Debian has it in a package of its own
-cargo test --quiet
+timeout 5m cargo test --quiet # a thread that waits for ever would keep it from ending
 go build -o "$CARGO_TARGET_DIR/conformance" ../conformance
 "$CARGO_TARGET_DIR/conformance" -at-once 5 -timeout 1m "$CARGO_TARGET_DIR/debug/examples/conform"

@@ -277,7 +277,8 @@ impl Shared<'_> {
     /// One handler's thread.
     fn handle<R: Into<Returned>>(&self, handler: &(impl Fn(&Chunk) -> Result<R, Failure> + Sync)) {
         while let Some(chunk) = self.hands.ready.next() {
-            let result = match chunk.state().lost {
+            let lost = chunk.state().lost; // not in the match, which would keep the state locked while the handler runs
+            let result = match lost {
                 true => Err(Failure::Cancelled),
                 false => panics::catch(|| handler(&chunk)).unwrap_or_else(|text| Err(Failure::Failed(text))),
             };
