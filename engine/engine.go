@@ -38,6 +38,8 @@ type Options struct {
 	AuditKeep       time.Duration         // how long entries of the audit log are kept; 0: DefaultAuditKeep, negative: for ever
 	RecountEvery    time.Duration         // how often kept counters are recounted; 0: recount.DefaultEvery, negative: never
 	MaxLive         int64                 // submissions that may be open in all queues together; 0: any number
+	MaxMemory       int64                 // bytes that Memory may return while inserts are admitted; 0: any number
+	Memory          func() int64          // measures the memory of the process, in bytes; nil: it is not measured
 	// bytes that the views of all queues may take; questions get a quarter more; 0: views.DefaultMemory
 	ViewMemory int64
 	MetricKeys []queue.MetaKey     // whose values metrics show, at most MaxMetricKeys
@@ -88,6 +90,16 @@ type shared struct {
 	live  *inserts.LiveLimit
 }
 
+// memoryEvery is how often the memory of the process is measured. Inserts add some 100 MB in a second at most.
+const memoryEvery = 250 * time.Millisecond
+
+// measure says how much memory the process uses.
+func (s *shared) measure(o *Options) {
+	if o.Memory != nil {
+		s.live.Uses(o.Memory(), o.MaxMemory)
+	}
+}
+
 // DefaultQueue always exists.
 const DefaultQueue = "default"
 
@@ -106,6 +118,7 @@ func Open(ctx context.Context, o Options) (_ *Engine, err error) {
 		forwards: forwards{nudge: make(chan struct{}, 1)},
 		shared:   shared{views.NewMemory(uint64(o.ViewMemory)), inserts.NewLiveLimit(o.MaxLive)}}
 	e.bulks.e, e.forwards.e, e.cleaner = e, e, newCleaner(e)
+	e.shared.measure(&o)
 	e.Sharding = Sharding{e, map[string]*Sharded{}}
 	e.home = local{e}
 	if o.Cluster != nil {
@@ -218,6 +231,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	})
 	group.Go(func() {
 		every(ctx, roomEvery, func() { e.keepCounts(); e.prepareShards(ctx); e.moveGroups(ctx) })
+	})
+	group.Go(func() {
+		every(ctx, memoryEvery, func() { e.shared.measure(&e.options) })
 	})
 	group.Go(func() { e.forwards.carryAlways(ctx) })
 	group.Go(func() { e.cleaner.always(ctx) })

@@ -27,7 +27,7 @@ type metrics struct {
 	ledgers, tenants, lag, mostLag                *prometheus.Desc
 	keyInFlight, keyBacklog, keyValues, keyOldest *prometheus.Desc
 	quarantined, overrun                          *prometheus.Desc
-	planBytes, planLimit                          *prometheus.Desc // of the server
+	planBytes, planLimit, memoryUsed, memoryLimit *prometheus.Desc // of the server
 }
 
 // described is a metric with one value, or one for each of some fixed words, that is in the numbers of a queue.
@@ -131,6 +131,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(m.planBytes, prometheus.GaugeValue, float64(m.engine.plans.kept()))
 	ch <- prometheus.MustNewConstMetric(m.planLimit, prometheus.GaugeValue, maxPlanBytes)
+	used, most := m.engine.shared.live.Memory()
+	ch <- prometheus.MustNewConstMetric(m.memoryUsed, prometheus.GaugeValue, float64(used))
+	ch <- prometheus.MustNewConstMetric(m.memoryLimit, prometheus.GaugeValue, float64(most))
 	for _, v := range m.vectors() {
 		v.Collect(ch)
 	}

@@ -18,7 +18,11 @@ func (m *metrics) describe() {
 	m.planLimit = prometheus.NewDesc("quern_strategy_plans_limit_bytes",
 		"Maximum memory of compiled strategies, in bytes. Above it, the server drops all of them, and compiles each "+
 			"one again when it is used.", nil, nil)
-	m.descs = append(m.descs, m.planBytes, m.planLimit)
+	m.memoryUsed = prometheus.NewDesc("quern_memory_used_bytes",
+		"Memory of the process in bytes, without the garbage on Go's heap.", nil, nil)
+	m.memoryLimit = prometheus.NewDesc("quern_memory_limit_bytes",
+		"Memory of the process above which the server refuses inserts, in bytes; 0: none.", nil, nil)
+	m.descs = append(m.descs, m.planBytes, m.planLimit, m.memoryUsed, m.memoryLimit)
 	m.reserve = desc("quern_reserve_seconds", "Duration of a reserve in seconds, without its wait for work.")
 	m.waited = desc("quern_wait_seconds",
 		"Time from the insert of a chunk, or its run_at, to its first reservation in seconds.")
@@ -241,7 +245,7 @@ func (m *metrics) describeRefusals() {
 		word{"reserves", func(s *queue.Stats) uint64 { return s.ViewsRefused }},
 		word{"questions", func(s *queue.Stats) uint64 { return s.QuestionsRefused }})
 	m.counter("quern_inserts_refused_total",
-		"Total number of inserts refused because max-live-submissions are open.",
+		"Total number of inserts refused because max-live-submissions are open, or the memory-limit is reached.",
 		func(s *queue.Stats) uint64 { return s.InsertsRefused })
 	m.counter("quern_idempotency_keys_refused_total",
 		"Total number of inserts refused because the queue remembers its maximum number of idempotency "+

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,12 +47,11 @@ type Config struct {
 	PluginMemory  int64         // bytes
 	RecountEvery  time.Duration // negative: never
 	AuditKeep     time.Duration // negative: for ever
-	ViewMemory    int64         // bytes
-	MaxLive       int64         // submissions; 0: any number
-	MetricKeys    []string
-	OTLPEndpoint  string
-	OTLPRatio     float64
-	OTLPHeaders   []trace.Header
+	memoryConfig
+	MetricKeys   []string
+	OTLPEndpoint string
+	OTLPRatio    float64
+	OTLPHeaders  []trace.Header
 
 	settings []setting // each value with its origin
 }
@@ -168,6 +163,12 @@ func watchOptions() []option {
 			"open submissions of all queues together; further inserts get 429; auto is one for every 2 KB that the " +
 				"process may use",
 			setMaxLive,
+		},
+		{
+			"memory-limit", "auto", "auto, 64MiB to 1024GiB, or 0 for none",
+			"memory of the process above which inserts get 429, so that the kernel does not kill the server; all other calls go on; " +
+				"auto is 80 % of the least of GOMEMLIMIT, the limit of the control group and the memory of the machine",
+			setMemoryLimit,
 		},
 		{
 			"view-memory", "auto", "auto, or 16MiB to 1TiB",
@@ -342,73 +343,3 @@ func setHosts(c *Config, text string) error {
 	}
 	return nil
 }
-
-// auto is the value of an option that the server computes from the memory that the process may use.
-const auto = "auto"
-
-// usableMemory returns how many bytes of memory the process may use: the least of GOMEMLIMIT, the limits of its control groups, and the
-// memory of the machine; or 4 GiB if none of these is known.
-func usableMemory() int64 {
-	least := debug.SetMemoryLimit(-1)
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if text, err := os.ReadFile(file); err == nil {
-			if n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil && n > 0 { // else it is "max"
-				least = min(least, n)
-			}
-		}
-	}
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		least = min(least, totalMemory(string(text)))
-	}
-	if least == math.MaxInt64 {
-		return 4 << 30
-	}
-	return least
-}
-
-// totalMemory returns the memory of the machine, from the text of /proc/meminfo.
-func totalMemory(meminfo string) int64 {
-	for line := range strings.Lines(meminfo) {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
-			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil && n > 0 {
-				return n << 10
-			}
-		}
-	}
-	return math.MaxInt64
-}
-
-// setViewMemory reads a size, or takes an eighth of the usable memory. It takes no more, because dropped indexes stay in memory until
-// the garbage collector frees them.
-func setViewMemory(c *Config, text string) error {
-	if text == auto {
-		c.ViewMemory = max(usableMemory()/8, minViewMemory)
-		return nil
-	}
-	if sizeBetween(&c.ViewMemory, text, minViewMemory, maxViewMemory) != nil {
-		return errors.New("must be auto, or from " + formatSize(minViewMemory) + " to " + formatSize(maxViewMemory))
-	}
-	return nil
-}
-
-// setMaxLive reads a number of submissions, or takes as many as fit into half of the usable memory: each takes about a kilobyte.
-func setMaxLive(c *Config, text string) error {
-	if text == auto {
-		c.MaxLive = max(usableMemory()/2000, 1000)
-		return nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > maxLive {
-		return errors.New("must be auto, a number from 1 to 1,000,000,000, or 0 for any number")
-	}
-	c.MaxLive = n
-	return nil
-}
-
-const maxLive = 1_000_000_000
-
-const (
-	minViewMemory = 16 << 20
-	maxViewMemory = 1 << 40
-)

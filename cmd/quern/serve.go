@@ -59,6 +59,7 @@ func serveCommand(a *app) *cobra.Command {
 func runServer(ctx context.Context, a *app, config Config, clock *testClock, ready func(url string)) error {
 	// 1. The log.
 	logger := newLogger(a, config)
+	limitMemory(config.MemoryLimit)
 
 	// 2. The addresses, first of all that can fail: a port in use must not touch the data.
 	listeners, err := listen(ctx, config)
@@ -234,6 +235,8 @@ func (c *Config) engine() engine.Options {
 		AuditKeep:       c.AuditKeep,
 		ViewMemory:      c.ViewMemory,
 		MaxLive:         c.MaxLive,
+		MaxMemory:       c.MemoryLimit,
+		Memory:          measured(c.MemoryLimit),
 		MetricKeys:      c.MetricKeys,
 	}
 }

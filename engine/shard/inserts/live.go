@@ -3,14 +3,15 @@ package inserts
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
 )
 
-// LiveLimit bounds how many submissions may be open in all shards of a server together, so that inserts are refused
-// before memory is at its end. Existing submissions are not affected: they are recovered, redriven and ended as always.
-// Schedules go on inserting, a submission for each tick. Dead letters that come from another queue wait there until
-// there is room. It is safe for concurrent use.
+// LiveLimit bounds how many submissions may be open in all shards of a server together, and how much memory the server
+// may use, so that inserts are refused before memory is at its end. Existing submissions are not affected: they are
+// recovered, redriven and ended as always. Schedules go on inserting, a submission for each tick. Dead letters that
+// come from another queue wait there until there is room. It is safe for concurrent use.
 //
 // An insert counts as pending until after it counts as open, so for a moment it counts twice: the limit errs on the
 // safe side. Both are atomics, because every insert of every shard would contend for a lock.
@@ -18,6 +19,8 @@ type LiveLimit struct {
 	most    int64 // 0: any number
 	open    atomic.Int64
 	pending atomic.Int64 // inserts on their way
+	used    atomic.Int64 // memory of the process, in bytes, when it was last measured
+	memory  atomic.Int64 // the most that it may use while inserts are admitted; 0: any
 }
 
 // NewLiveLimit allows this many open submissions; 0: any number.
@@ -28,6 +31,11 @@ func NewLiveLimit(most int64) *LiveLimit { return &LiveLimit{most: most} }
 func (l *LiveLimit) Admit(n int) error {
 	if n == 0 {
 		return nil
+	}
+	if most := l.memory.Load(); most > 0 && l.used.Load() >= most {
+		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: fullMemoryPause, Message: fmt.Sprintf(
+			"The server uses %d MiB of memory, and inserts only while it uses less than its option memory-limit, %d "+
+				"MiB. Send this again when work has ended, or have the option raised.", l.used.Load()>>20, most>>20)}
 	}
 	if now := l.open.Load() + l.pending.Add(int64(n)) - int64(n); l.most > 0 && now >= l.most {
 		l.Release(n)
@@ -44,3 +52,16 @@ func (l *LiveLimit) Release(n int) { l.pending.Add(-int64(n)) }
 
 // Opened adds to the submissions that are open.
 func (l *LiveLimit) Opened(n int64) { l.open.Add(n) }
+
+// fullMemoryPause is how long a client should wait after a refusal for want of memory: work must end, and its memory be
+// collected.
+const fullMemoryPause = 10 * time.Second
+
+// Uses says how many bytes of memory the process uses now, and from how many on inserts are refused; most 0: never.
+func (l *LiveLimit) Uses(bytes, most int64) {
+	l.used.Store(bytes)
+	l.memory.Store(most)
+}
+
+// Memory returns what Uses said last.
+func (l *LiveLimit) Memory() (bytes, most int64) { return l.used.Load(), l.memory.Load() }
