@@ -40,7 +40,7 @@ const (
 	codeMediaType      queue.Code = api.CodeUnsupportedMedia
 	codePrecondition   queue.Code = queue.CodePrecondition
 	codeHost           queue.Code = "misdirected" // the Host header is not a name of this server
-	codeElsewhere      queue.Code = "elsewhere"
+	codeElsewhere      queue.Code = api.CodeElsewhere
 	codeUnknownOutcome queue.Code = "outcome_unknown"
 	codeCrossOrigin    queue.Code = "cross_origin"   // a browser sent it from another site
 	codeSlow           queue.Code = "request_slow"   // the body did not arrive in time

@@ -55,6 +55,7 @@ const (
 	CodeLimitReached       = "limit_reached"     // a limit of a group has no room for the submission
 	CodeMoved              = "moved"             // another server has taken the queue over
 	CodeMoving             = "moving"            // no server has the queue at this moment
+	CodeElsewhere          = "elsewhere"         // the owner changed while a node forwarded the call
 	CodeQuarantined        = "queue_quarantined" // the queue's files are damaged or missing; the other queues serve
 	CodeBatchRefused       = "batch_refused"     // an atomic insert of many: another of its submissions cannot be inserted
 	CodeDiskFull           = "disk_full"

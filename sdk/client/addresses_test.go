@@ -211,7 +211,7 @@ func TestACallFollowsTheQueueOnce(t *testing.T) {
 // addressed will not know it the next time.
 func TestMisdirectedWithoutAnOwner(t *testing.T) {
 	t.Parallel()
-	for code, tries := range map[string]int{api.CodeMoved: 3, api.CodeMoving: 3, "unknown_host": 1, "": 1} {
+	for code, tries := range map[string]int{api.CodeMoved: 3, api.CodeMoving: 3, api.CodeElsewhere: 3, "unknown_host": 1, "": 1} {
 		n := newNode(t, refuses(421, code, ""))
 		err := release(t.Context(), mustNew(t, n.URL, WithRetries(2)))
 		var refused *Error

@@ -50,7 +50,7 @@ func (e *Error) passing() bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	case http.StatusMisdirectedRequest:
-		return e.Code == api.CodeMoved || e.Code == api.CodeMoving
+		return e.Code == api.CodeMoved || e.Code == api.CodeMoving || e.Code == api.CodeElsewhere
 	}
 	return false
 }

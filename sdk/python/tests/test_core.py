@@ -98,7 +98,7 @@ class Calls(unittest.TestCase):
         out, wanted = follow(core.call(SAFE), moved, further, problem(421, "moving"), Reply(200, {}))
         self.assertIsInstance(out, quern.Unavailable)
         self.assertEqual(went(wanted), ["a", "b", "pause", "a"])
-        for code, tries in (("moved", 2), ("moving", 2), ("unknown_host", 1)):
+        for code, tries in (("moved", 2), ("moving", 2), ("elsewhere", 2), ("unknown_host", 1)):
             out, wanted = follow(core.call(SAFE), problem(421, code), problem(421, code))
             self.assertEqual((out.status, out.code, sum(isinstance(one, Try) for one in wanted)), (421, code, tries))
         _, wanted = follow(core.call(ONCE), moved, quern.NoAnswer("gone"))

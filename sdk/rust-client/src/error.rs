@@ -97,7 +97,8 @@ impl Error {
         match self {
             Error::NoAnswer(_) | Error::TimedOut(_) | Error::Stopped => true,
             // Any other 421 is about a host that the server does not serve, and does not pass.
-            Error::Refused(r) => matches!(r.status, 429 | 502..=504) || r.status == 421 && matches!(&*r.code, "moved" | "moving"),
+            Error::Refused(r) if r.status == 421 => matches!(&*r.code, "moved" | "moving" | "elsewhere"),
+            Error::Refused(r) => matches!(r.status, 429 | 502..=504),
             _ => false,
         }
     }

@@ -60,7 +60,7 @@ export function refusal(status: number, body: string, retryAfterMs: number): Que
   } catch {
     problem = { title: `HTTP status ${status}`, detail: body.trim().slice(0, 200).split('\n')[0]!.replace(/\p{C}/gu, '') }
   }
-  const moved = status === 421 && /^mov(ed|ing)$/.test(problem.code ?? '') // any other 421 is about a host that the server does not serve
+  const moved = status === 421 && /^(moved|moving|elsewhere)$/.test(problem.code ?? '') // any other 421 is about a host that the server does not serve
   return new (kinds[moved ? 503 : status] ?? QuernError)({ ...problem, status }, retryAfterMs)
 }
 

@@ -83,7 +83,7 @@ test('a call goes on at once to the owner that a 421 names, once a try; a body t
   owner.answer = refuses(421, 'moving', (await node(t, serves)).url)
   await assert.rejects(read(client), UnavailableError)
   assert.deepEqual([stale.calls.length, owner.calls.length], [5, 4])
-  for (const [code, tries] of [['moved', 2], ['moving', 2], ['unknown_host', 1]]) {
+  for (const [code, tries] of [['moved', 2], ['moving', 2], ['elsewhere', 2], ['unknown_host', 1]]) {
     const own = await node(t, refuses(421, code))
     await assert.rejects(read(new Client(own.url, { retries: 1 })), (error) => error instanceof QuernError && error.code === code)
     assert.equal(own.calls.length, tries, code)

@@ -104,7 +104,7 @@ def refusal(status: int, body: bytes, retry_after: float) -> Refused:
     if not isinstance(problem, dict):
         line = body[:200].decode("utf-8", "replace").strip().split("\n")[0]
         problem = {"title": f"HTTP status {status}", "detail": "".join(c for c in line if c.isprintable())}
-    moved = status == 421 and problem.get("code") in ("moved", "moving")  # any other 421 is about a host that the server does not serve
+    moved = status == 421 and problem.get("code") in ("moved", "moving", "elsewhere")  # any other 421 is about a host that the server does not serve
     return _BY_STATUS.get(503 if moved else status, Refused)(status, problem, retry_after)
 
 
