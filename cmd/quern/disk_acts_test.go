@@ -100,7 +100,7 @@ var askingActs = strings.Fields("validate-strategy preview explain compare why p
 // that finishes, stops or removes something succeeds in the room that is kept for it.
 //
 // An act that gets 507 from the kept room is tried again for five seconds. On a busy machine, all acts in one queue got 507 for at
-// least 20 milliseconds in four of five whole runs, and in none of eight later ones. The cause is not known yet, so the log shows the disk
+// least 20 milliseconds in four of five whole runs, and in none of five later ones. The cause is not known yet, so the log shows the disk
 // at that moment. If the room stays away, the test fails.
 func TestActsOnFullDisk(t *testing.T) {
 	t.Parallel()
