@@ -175,8 +175,8 @@ type contender struct {
 }
 
 // candidates measures the cost of a candidate, from the engine's columns to the scores with the books kept. It takes turns with native Go
-// in short blocks, of which the fastest counts: on a machine that others use too, the fastest block is the nearest to the cost of the
-// work.
+// in short blocks, and the fastest block counts. Other programs on the machine only make blocks slower, so the fastest is the nearest to
+// the cost of the work.
 func (m *pluginRun) candidates(ctx context.Context) error {
 	const windows = 32
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -21,9 +21,9 @@ import (
 )
 
 // Operators make every change that the server's document knows while the server makes checkpoints and is killed with SIGKILL again and
-// again. After each restart the audit log has one entry for each change that was acknowledged, at most one for each whose answer was lost,
-// none for requests that changed nothing, and one for each that was refused. Each entry begins with the state that the one before it left,
-// and the server's state is that of the last entry about it.
+// again. After each restart, the audit log has one entry for each acknowledged change and for each refusal. It has at most one for each
+// change whose answer was lost, and none for requests that changed nothing. Each entry begins with the state that the entry before it left.
+// The last entry about a resource has the state that the server shows.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 6), QUERN_CRASH_SEED repeats a run's choices.
 func TestAuditKillNine(t *testing.T) {

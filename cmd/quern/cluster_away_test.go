@@ -15,8 +15,8 @@ import (
 )
 
 // While the database is away for less than a lease lasts, calls wait for it: each is done, and the owner stays the owner and keeps all
-// reservations. When it is away for longer, calls are answered with 503 moving, and the first node that reaches it again goes on: nothing
-// is lost, no try is counted, and the consumer that held a chunk completes it.
+// reservations. When it is away for longer, calls get 503 moving. The first node that reaches it again goes on. Nothing is lost, no attempt
+// is counted, and the consumer that held a chunk completes it.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	h, database := newHistory(t, rand.New(rand.NewPCG(1, 1))), pgtest.Begin(t)

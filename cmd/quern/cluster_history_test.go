@@ -23,10 +23,13 @@ import (
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// Clients ask any of three nodes on two databases, of which one is the synchronous standby of the other. Meanwhile the owner is killed,
-// stands still for longer than its lease and wakes up with calls in its socket, gets the signal to end, or gives its queue away; the
-// primary is lost and its standby promoted; all are killed at once; and links to nodes, to the databases and between these are slow, reset,
-// or cut in one way or both. No two clocks show the same time or run alike. All answers could have come from one server: see history.
+// Clients ask any of three nodes on two databases; one database is the synchronous standby of the other. Meanwhile:
+//   - the owner is killed, gets the signal to end, or gives its queue away;
+//   - the owner stands still for longer than its lease, and wakes up with calls in its socket;
+//   - the primary is lost, and its standby is promoted, or all processes are killed at once;
+//   - links to nodes, to the databases and between these are slow, reset, or cut in one direction or both.
+//
+// No two clocks show the same time or run alike. All answers could have come from one server: see history.
 //
 // The queue of the one cluster has one shard, that of the other three. Each of them sees 10 such events, which are all kinds, or fewer on a
 // machine that needs longer than a test may take. QUERN_HISTORY_ROUNDS sets another number (`make soak` does), QUERN_HISTORY_SEED repeats

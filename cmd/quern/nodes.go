@@ -36,8 +36,8 @@ func moveCommand(a *app) *cobra.Command {
 			func(ctx context.Context, c call) (*api.Moved, error) { return c.MoveQueue(ctx, c.args[0], c.args[1]) }).with(
 			func(c *cobra.Command) {
 				c.Long = "Move a queue to another node of the cluster. 'quern nodes' lists the nodes. Reservations, limits and\n" +
-					"tokens stay valid. The command returns when the other node serves the queue. After 30 seconds it gives up,\n" +
-					"and the queue stays."
+					"tokens stay valid. The command returns when the other node serves the queue. After 30 seconds the server\n" +
+					"gives up, and the queue stays. If the server does not answer, the command waits that long in each of its attempts."
 			})},
 	}
 	return move.commands(a)[0]
