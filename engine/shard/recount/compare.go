@@ -59,10 +59,10 @@ func (p *Part) compareOwn() {
 			m.Touch(r)
 			p.Judged(x.counter, &Drift{Counter: x.counter, Submission: r.ID, Kept: uint64(x.kept),
 				Found: uint64(x.found), Corrected: corrected})
-			if x.counter == OwnDone && !r.Ending {
-				m.Finish(r) // with the right counter it would have ended before
-			}
 		}
+	}
+	if !r.Ending {
+		m.Finish(r) // with the right counters it may have ended before
 	}
 }
 

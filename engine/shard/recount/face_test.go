@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/shard/shell/shelltest"
 )
 
@@ -50,6 +52,35 @@ func TestDriftIsCorrected(t *testing.T) {
 	}
 	if d := r.Newest; d == nil || d.Kept != 5 || d.Found != 0 || !d.Corrected || d.At != s.Clock {
 		t.Errorf("the drift: %+v", d)
+	}
+}
+
+// A submission does not end while a counter of its own is wrong. The recount that corrects the counter ends it.
+func TestCorrectedSubmissionEnds(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(m *machine.Machine, r *machine.Record){
+		"available": func(m *machine.Machine, r *machine.Record) { m.Backlog.SetAvailable(r.Sub, r.Sub.Available()+1) },
+		"done":      func(_ *machine.Machine, r *machine.Record) { r.Done-- },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, r := recounting(t, 1, time.Hour)
+			m := s.Machine
+			of := m.LiveSeq(m.NextSeq)
+			damage(m, of)
+			for index := range of.Chunks {
+				if err := m.ApplyComplete(journal.Completed{Seq: of.Seq, Index: index}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if of.State != queue.Open {
+				t.Fatal("it ended although a counter is wrong")
+			}
+			r.round(t)
+			if of.State != queue.Completed {
+				t.Errorf("after a recount, with %d drifts, it is %v", r.Drifted(), of.State)
+			}
+		})
 	}
 }
 
