@@ -1,6 +1,6 @@
-// Package engine is the queue server without its faces: use cases, one file each. It opens the data directory, runs one shard per queue
-// (for now), and hands out a Queue by its name, or by arithmetic on the id of a submission. resources.go has what a queue can do beside
-// inserting, reserving and finishing.
+// Package engine is the queue server without its faces: use cases, one file each. It opens the data directory, runs one shard or several
+// for each queue, and hands out a Queue by its name, or by arithmetic on the id of a submission. The files sharded_*.go make one queue of
+// several shards. resources.go has what a queue can do beside inserting, reserving and finishing.
 //
 //	web, cmd ──► engine ──► shard ──► backlog, fair, reserver, strategy (pure)
 //	                │         └─────► journal, store (disk)

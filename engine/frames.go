@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quern-queue/quern/engine/backlog"
+	"github.com/quern-queue/quern/engine/diagnosis"
 	"github.com/quern-queue/quern/engine/queue"
 	shardvalues "github.com/quern-queue/quern/engine/shard/values"
 	"github.com/quern-queue/quern/sdk/api"
@@ -48,7 +49,7 @@ type frames struct {
 	past    [len(seriesKept)]ring // by step
 	heat    map[queue.MetaKey]*heat
 	visited []backlog.ValueCount // scratch
-	outlook outlook
+	outlook diagnosis.Outlook
 
 	full saturations // has a mutex of its own
 }
@@ -112,14 +113,14 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 		f.past[i].add(point, kept.most, kept.step)
 	}
 	f.full.forget(now)
-	f.outlook.begin(limitsOf(q.inUse.lately(now), q.Questions.PlanNow))
+	f.outlook.Begin(limitsOf(q.inUse.lately(now), q.Questions.PlanNow))
 	q.sampleKeys(&frame.Keys, now, shown)
 	var held []HeldRule
 	if frame.Stats.Stats.Paused+frame.Stats.Stats.Blocked > 0 {
-		held = q.shard.Rules.Kept(lastRules(rules))
+		held = q.shard.Rules.Kept(diagnosis.LastRules(rules))
 	}
-	frame.Stats.Stats.Forecast = f.outlook.tell(&frame.Stats.Stats, held, now)
-	frame.paced, frame.unpaced = uint64(len(f.outlook.of)), f.outlook.left
+	frame.Stats.Stats.Forecast = f.outlook.Tell(&frame.Stats.Stats, held, now)
+	frame.paced, frame.unpaced = f.outlook.Paced()
 	f.note(frame)
 	f.last.Store(frame)
 }
@@ -166,13 +167,24 @@ func (q *Queue) sampleKey(key queue.MetaKey, budget int, now queue.Time) api.Key
 	q.frames.visited = seen
 	k := api.KeyFrame{Key: key, Values: len(seen), Whole: all}
 	q.frames.full.look(key, seen, &q.values, now)
-	q.frames.outlook.look(key, seen, q, now)
+	q.frames.look(key, seen, &q.values, now)
 	top := topValues(seen, &k.Rest)
 	k.Top = make([]api.ValueCount, len(top))
 	for i := range top {
 		k.Top[i] = q.showValue(key, &top[i], shardvalues.Total{})
 	}
 	return k
+}
+
+// look counts the chunks of a key's values for the outlook. The caller holds the mutex.
+func (f *frames) look(key queue.MetaKey, seen []backlog.ValueCount, settings *values, now queue.Time) {
+	settings.mu.RLock()
+	defer settings.mu.RUnlock()
+	set := settings.limit
+	if settings.none(key) {
+		set = nil
+	}
+	f.outlook.Look(key, seen, set, now)
 }
 
 // firstRules are the rules that a frame shows: of the whole queue first, then the newest. They are given by ascending id.

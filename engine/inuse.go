@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"github.com/quern-queue/quern/engine/diagnosis"
 	"math"
 	"math/bits"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 const (
 	// InUseFor is how long a strategy counts as in use after a reserve.
-	InUseFor = time.Hour
+	InUseFor = diagnosis.InUseFor
 
 	// maxInUse bounds the strategies that a queue counts. If a client invents strategies without end, the one that was unused for longest
 	// is dropped.
@@ -217,7 +218,7 @@ func (u *inUse) lately(now queue.Time) (list []*strategy.Plan) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, uses := range u.byText {
-		if uses.last == 0 || now.Sub(uses.last) <= pacedFor {
+		if uses.last == 0 || now.Sub(uses.last) <= diagnosis.PacedFor {
 			list = append(list, uses.plan)
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/quern-queue/quern/engine/diagnosis"
 	"maps"
 	"math"
 	"slices"
@@ -19,8 +20,8 @@ var seriesKept = [...]struct {
 const (
 	secondsKept = 10 * 60
 
-	// HeatStep is the time that one cell of a heat strip stands for.
-	HeatStep = 5 * time.Second
+	// HeatStep is the time that one cell of a heat strip stands for. A shorter time below a limit does not show there, and does not count.
+	HeatStep = diagnosis.Momentary
 
 	// HeatCells is how many cells are kept.
 	HeatCells = 120

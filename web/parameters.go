@@ -179,7 +179,7 @@ func metaParameter[T any](field func(*T) *queue.Meta) parameter[T] {
 			return queue.Invalid(pointer, "is not a meta key: 1 to %d letters, digits, '_', '-' and '.'",
 				queue.MaxMetaKeyBytes)
 		}
-		value, err := queryValue(pointer, given)
+		value, err := queue.ReadValue(pointer, given)
 		if err == nil {
 			*field(to), err = queue.NewMeta(append(*field(to), queue.MetaEntry{Key: key, Value: value}))
 		}

@@ -218,7 +218,7 @@ func (x queues) ledger(ctx context.Context, q *engine.Queue, in *getLedgerInput)
 	order := map[string]engine.LedgerOrder{"behind": engine.ByBehind, "ahead": engine.ByAhead}[in.Sort]
 	var only *queue.MetaValue
 	if in.Value != "" {
-		value, err := queryValue("/query/value", in.Value)
+		value, err := queue.ReadValue("/query/value", in.Value)
 		if err != nil {
 			return nil, err
 		}

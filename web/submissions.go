@@ -9,7 +9,6 @@ package web
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -364,29 +363,4 @@ func metaKeyOf(name string) (key string, is bool) {
 		return strings.CutSuffix(key, "]")
 	}
 	return strings.CutPrefix(name, "meta.")
-}
-
-// queryValue reads a meta value: a bare whole number is the integer, the text behind "s:" is a string, and so is
-// anything else. A text that looks like a number but is not the shortest form of an int64, such as 007, is refused. As
-// a string it would find nothing, and its sender would believe that there is nothing.
-func queryValue(pointer, text string) (queue.MetaValue, error) {
-	if rest, ok := strings.CutPrefix(text, "s:"); ok {
-		return queue.StringValue(rest), nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err == nil && strconv.FormatInt(n, 10) == text {
-		return queue.IntValue(n), nil
-	}
-	if looksLikeNumber(text) {
-		return queue.MetaValue{}, queue.Invalid(pointer, "looks like a number but is none from %d to %d in its "+
-			"shortest form; put s: before it if it is a string", int64(math.MinInt64), int64(math.MaxInt64))
-	}
-	return queue.StringValue(text), nil
-}
-
-// It is true for 007, +7 and numbers over 64 bits, which ParseInt or its shortest form refuse.
-// looksLikeNumber says whether text has only digits after an optional sign.
-func looksLikeNumber(text string) bool {
-	digits := strings.TrimLeft(text, "+-")
-	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }

@@ -14,10 +14,7 @@ package web
 import (
 	"context"
 	"math"
-	"net/url"
 	"reflect"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -230,22 +227,10 @@ func (p *ValuePath) locate(e *engine.Engine) (q *engine.Queue, err error) {
 		return nil, queue.Invalid("/path/value", "is not UTF-8")
 	}
 	p.entry.Key = p.Key
-	if p.entry.Value, err = queryValue("/path/value", p.Value); err != nil {
+	if p.entry.Value, err = queue.ReadValue("/path/value", p.Value); err != nil {
 		return nil, err
 	}
 	return p.QueuePath.locate(e)
-}
-
-// location is the path of a value, in the form that queryValue reads: the text gets its "s:" exactly when it would
-// otherwise be read as something else.
-func (p *ValuePath) location(entry queue.MetaEntry) string {
-	text := entry.Value.Text()
-	if entry.Value.IsInt() {
-		text = strconv.FormatInt(entry.Value.Int(), 10)
-	} else if again, err := queryValue("", text); err != nil || again != entry.Value || strings.Trim(text, ".") == "" {
-		text = "s:" + text // also "", "." and "..", which are not themselves in a path
-	}
-	return "/v1/queues/" + p.Queue + "/meta-keys/" + entry.Key + "/values/" + url.PathEscape(text)
 }
 
 // A value of another tenant gets the same answer as one that does not exist.
@@ -273,7 +258,7 @@ func (x metaValues) put(ctx context.Context, q *engine.Queue,
 		return nil, err
 	}
 	put, created, err := q.Values.Put(ctx, in.entry, settings, in.valueGuard)
-	return answeredTaggedCreation(put, put.ETag, created, in.location(in.entry), err)
+	return answeredTaggedCreation(put, put.ETag, created, queue.ValueAddress(in.Queue, in.entry), err)
 }
 
 type deleteValueInput struct {

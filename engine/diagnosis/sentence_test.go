@@ -1,34 +1,33 @@
-package engine
+package diagnosis
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// TestDiagnosisSentence has a case for every kind of sentence.
-func TestDiagnosisSentence(t *testing.T) {
+// TestSentence has a case for every kind of sentence.
+func TestSentence(t *testing.T) {
 	t.Parallel()
 	const now = queue.Time(10_000_000_000)
 	entry := func(key string, n int64) queue.MetaEntry { return queue.MetaEntry{Key: key, Value: queue.IntValue(n)} }
 	seven, ap := entry("company", 7), queue.MetaEntry{Key: "region", Value: queue.StringValue("ap")}
-	cause := func(chunks uint64, why BranchWhy) (c Cause) {
+	cause := func(chunks uint64, why inspect.BranchWhy) (c Cause) {
 		c.BranchWhy, c.Held.Submissions, c.Held.Chunks = why, 1, chunks
 		return c
 	}
-	limit := func(o queue.Obstacle, at queue.MetaEntry, inFlight, most uint32) BranchWhy {
-		return BranchWhy{Obstacle: o, Limit: strategy.Limit{Key: at.Key, Max: most}, Value: at.Value, HasValue: true, InFlight: inFlight}
+	limit := func(o queue.Obstacle, at queue.MetaEntry, inFlight, most uint32) inspect.BranchWhy {
+		return inspect.BranchWhy{Obstacle: o, Limit: strategy.Limit{Key: at.Key, Max: most}, Value: at.Value, HasValue: true, InFlight: inFlight}
 	}
-	rule := func(o queue.Obstacle, match queue.RuleMatch, until queue.Time) BranchWhy {
-		return BranchWhy{Obstacle: o, Until: until, Rule: queue.Rule{ID: 1, Match: match, Until: until}}
+	rule := func(o queue.Obstacle, match queue.RuleMatch, until queue.Time) inspect.BranchWhy {
+		return inspect.BranchWhy{Obstacle: o, Until: until, Rule: queue.Rule{ID: 1, Match: match, Until: until}}
 	}
-	plain := func(o queue.Obstacle, until queue.Time) BranchWhy {
-		return BranchWhy{Obstacle: o, Until: until}
+	plain := func(o queue.Obstacle, until queue.Time) inspect.BranchWhy {
+		return inspect.BranchWhy{Obstacle: o, Until: until}
 	}
 	of := func(causes ...Cause) (d Diagnosis) {
 		d.At, d.Entry, d.Met, d.Present, d.Causes = now, seven, 1, 1, causes
@@ -64,7 +63,7 @@ func TestDiagnosisSentence(t *testing.T) {
 		{of(cause(12_345, limit(queue.ObstacleValueLimit, seven, 0, 0))), "Held: 12.3 k wait, as company=7 has a limit of 0."},
 		{of(cause(5, limit(queue.ObstacleLimit, ap, 5, 5))), "Held: 5 wait for region=ap, which has 5 of 5 in flight."},
 		{of(cause(5, limit(queue.ObstacleLimit, queue.MetaEntry{}, 0, 0))), "Held: 5 wait for a limit on a value shared with others."},
-		{of(cause(5, BranchWhy{Obstacle: queue.ObstacleGrace, Until: now.Add(12 * time.Second)})),
+		{of(cause(5, inspect.BranchWhy{Obstacle: queue.ObstacleGrace, Until: now.Add(12 * time.Second)})),
 			"Held: 5 wait for the end of the restart grace in 12s."},
 		{of(cause(1, rule(queue.ObstaclePaused, queue.RuleMatch{}, now.Add(26*time.Hour)))), "Paused: 1 is paused by a rule about the queue for another 1d 2h."},
 		{of(cause(2, rule(queue.ObstacleBlocked, queue.RuleMatch{Submission: 9}, 0))), "Blocked: 2 are blocked by a rule about the submission."},
@@ -102,50 +101,4 @@ func TestDiagnosisSentence(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}
-}
-
-// A value at its limit is below it for a moment whenever one of its chunks ends. The diagnosis goes on to say that it is held; after a
-// longer time below, and when the limit is raised, it says that its chunks can be handed out.
-func TestDiagnosisStaysHeld(t *testing.T) {
-	t.Parallel()
-	e := openAt(t, t.TempDir())
-	defer closed(t, e)
-	q := e.queues[DefaultQueue]
-	acme := text("company", "acme")
-	id := insert(t, e, 100, acme)
-	setValue(t, e, DefaultQueue, acme, limited(3))
-	now := queue.At(e.options.Now())
-	look := func(after time.Duration) {
-		now = now.Add(after)
-		q.sample(now, nil)
-	}
-	verdict := func(name, want string) {
-		t.Helper()
-		of, err := queueAt(e, DefaultQueue).Questions.DiagnoseValue(context.Background(), acme)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one, err := queueAt(e, DefaultQueue).Questions.DiagnoseSubmission(context.Background(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, said := range []string{of.API().Sentence, one.API().Sentence} {
-			if head, _, _ := strings.Cut(said, ":"); head != want {
-				t.Errorf("%s: %q, want %s", name, said, want)
-			}
-		}
-	}
-	held, _ := take(t, e, "OldestFirst", 10)
-	look(time.Second)
-	verdict("full", "Held")
-	finishAll(t, e, held[:1])
-	look(time.Second)
-	verdict("one is done", "Held")
-	look(HeatStep)
-	verdict("no one takes another", "Ready")
-	take(t, e, "OldestFirst", 10)
-	look(time.Second)
-	verdict("full again", "Held")
-	setValue(t, e, DefaultQueue, acme, limited(30))
-	verdict("the limit is raised", "Ready")
 }

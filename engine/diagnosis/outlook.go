@@ -1,4 +1,4 @@
-package engine
+package diagnosis
 
 import (
 	"cmp"
@@ -22,16 +22,19 @@ const (
 	// maxRuled bounds the rules that are their own parts: those that end last. The others are one part.
 	maxRuled = 256
 
-	// pacedFor is how long the pace of a value is remembered after the value left its limit.
-	pacedFor = 10 * time.Minute
+	// PacedFor is how long the pace of a value is remembered after the value left its limit.
+	PacedFor = 10 * time.Minute
 
 	// pacedWithin is the longest time between two looks for which the chunks done in between count.
 	pacedWithin = 5 * time.Second
+
+	// Momentary is the longest time for which a value that was at its limit still counts as there: one of its chunks may just have ended.
+	Momentary = 5 * time.Second
 )
 
-// outlook has the input of a queue's forecasts: the paces of the values at their limits, and of the rest. The mutex of the frames guards
-// it.
-type outlook struct {
+// Outlook has the input of a queue's forecasts: the paces of the values at their limits, and of the rest. Once a second the engine makes a
+// look: Begin, Look for each key, and Tell. Its zero value is ready; its user guards it.
+type Outlook struct {
 	of     map[queue.MetaEntry]*paced
 	limits map[queue.MetaKey]uint32 // of the values of a key, by all strategies that consumers use now
 	rest   forecast.Paces
@@ -83,15 +86,15 @@ type paced struct {
 	full  queue.Time // when it was at its limit last
 }
 
-// begin begins a look. limits are those of strategies: a key has one if every way to a chunk that consumers use has it.
-func (o *outlook) begin(limits map[queue.MetaKey]uint32) {
+// Begin begins a look. limits are those of strategies: a key has one if every way to a chunk that consumers use has it.
+func (o *Outlook) Begin(limits map[queue.MetaKey]uint32) {
 	o.limits = limits
 	o.behind, o.left = behind{}, 0
 }
 
 // waits says that the value was seen at this moment, and was at its limit then or shortly before: one of its chunks may just have ended.
 func (p *paced) waits(at queue.Time) bool {
-	return p.seen == at && p.full != 0 && at.Sub(p.full) <= HeatStep
+	return p.seen == at && p.full != 0 && at.Sub(p.full) <= Momentary
 }
 
 func (p *paced) pace() forecast.Pace { return p.paces.Pace().Times(float64(p.limit)) }
@@ -101,27 +104,24 @@ func (p *paced) part() forecast.Part {
 	return forecast.Part{Chunks: p.open - p.held, Pace: p.pace(), Bound: true}
 }
 
-// limit is how many chunks of a value may be in flight, by an operator's setting or by the strategies.
-func (o *outlook) limit(entry queue.MetaEntry, set *values) uint32 {
-	most := set.limit(entry)
-	if limit, is := o.limits[entry.Key]; is {
-		most = min(most, limit)
+// Look counts the chunks done since the last look, of the values of a key that have limits. set is the limit that an operator set for a
+// value, or queue.NoLimit; nil: the key has none. The limit that counts is the smaller one of that and of the strategies'.
+func (o *Outlook) Look(key queue.MetaKey, counted []backlog.ValueCount, set func(queue.MetaEntry) uint32, now queue.Time) {
+	most, byStrategies := o.limits[key]
+	if !byStrategies {
+		most = queue.NoLimit
 	}
-	return most
-}
-
-// look counts the chunks done since the last look, of the values of a key that have limits.
-func (o *outlook) look(key queue.MetaKey, counted []backlog.ValueCount, q *Queue, now queue.Time) {
-	q.values.mu.RLock()
-	defer q.values.mu.RUnlock()
-	if _, limited := o.limits[key]; !limited && q.values.none(key) {
+	if !byStrategies && set == nil {
 		return
 	}
 	here := behind{key: key}
 	for i := range counted {
 		count := &counted[i]
 		entry := queue.MetaEntry{Key: key, Value: count.Value}
-		limit := o.limit(entry, &q.values)
+		limit := most
+		if set != nil {
+			limit = min(limit, set(entry))
+		}
 		switch {
 		case limit == queue.NoLimit:
 			continue
@@ -170,7 +170,7 @@ func (p *paced) note(count *backlog.ValueCount, limit uint32, now queue.Time) (d
 	case strategy.Reached(uint32(count.InFlight), limit):
 		p.full = now
 	case p.limit != limit: // below a limit that is another one now
-		p.full = min(p.full, now.Add(-2*HeatStep))
+		p.full = min(p.full, now.Add(-2*Momentary))
 	}
 	since, again := now.Sub(p.seen), p.seen != 0
 	p.limit, p.open, p.held, p.seen = limit, open, held, now
@@ -181,14 +181,14 @@ func (p *paced) note(count *backlog.ValueCount, limit uint32, now queue.Time) (d
 }
 
 // forget drops the values that were at their limits long ago, unless rules hold some of their chunks, which will go on at that pace.
-func (o *outlook) forget(now queue.Time) {
+func (o *Outlook) forget(now queue.Time) {
 	maps.DeleteFunc(o.of, func(_ queue.MetaEntry, p *paced) bool {
-		return now < p.full || now.Sub(p.full) > pacedFor && (p.held == 0 || now.Sub(p.seen) > pacedFor)
+		return now < p.full || now.Sub(p.full) > PacedFor && (p.held == 0 || now.Sub(p.seen) > PacedFor)
 	})
 }
 
-// tell ends a look, and returns the forecast of the whole queue.
-func (o *outlook) tell(stats *api.Stats, held []rules.Held, now queue.Time) *api.Forecast {
+// Tell ends a look, and returns the forecast of the whole queue.
+func (o *Outlook) Tell(stats *api.Stats, held []rules.Held, now queue.Time) *api.Forecast {
 	o.forget(now)
 	all := stats.Ready + stats.Waiting + stats.Reserved
 	had := o.free
@@ -209,7 +209,7 @@ func (o *outlook) tell(stats *api.Stats, held []rules.Held, now queue.Time) *api
 }
 
 // others are the chunks that wait for no limit of a value.
-func (o *outlook) others() forecast.Part { return forecast.Part{Chunks: o.free, Pace: o.rest.Pace()} }
+func (o *Outlook) others() forecast.Part { return forecast.Part{Chunks: o.free, Pace: o.rest.Pace()} }
 
 // alone counts each held chunk once, for the rule that ends last. held begins with the rules that end last. chunks is the number of all
 // held chunks, which the sum does not exceed. The last of maxRuled rules gets the rest.
@@ -226,7 +226,7 @@ func alone(held []rules.Held, chunks uint64) []rules.Held {
 // ruled returns a part for each rule, whose chunks go on when the rule ends, and one for the rest. A part without a pace of its own goes at
 // the pace of the rest, together with all chunks that go on later: so each part includes those behind it, and the end of all is the latest
 // of theirs.
-func (o *outlook) ruled(now queue.Time) (parts []forecast.Part) {
+func (o *Outlook) ruled(now queue.Time) (parts []forecast.Part) {
 	together := o.others()
 	for i := range o.held {
 		rule := &o.held[i].Rule
@@ -244,8 +244,8 @@ func (o *outlook) ruled(now queue.Time) (parts []forecast.Part) {
 	return append(parts, together)
 }
 
-// lastRules are the rules that end last, the last one first.
-func lastRules(list []queue.Rule) []queue.Rule {
+// LastRules are the rules that end last, the last one first.
+func LastRules(list []queue.Rule) []queue.Rule {
 	list = slices.SortedFunc(slices.Values(list), func(a, b queue.Rule) int { return cmp.Compare(lasts(&b), lasts(&a)) })
 	return list[:min(len(list), maxRuled)]
 }
@@ -271,13 +271,10 @@ func foreseen(parts []forecast.Part, now queue.Time) *api.Forecast {
 	return out
 }
 
-// foresee adds to a diagnosis when the chunks of each cause are done. Other chunks wait at the same limit or in the rest, and no one knows
+// Foresee adds to a diagnosis when the chunks of each cause are done. Other chunks wait at the same limit or in the rest, and no one knows
 // whose turn it is: so the end there is that of all chunks that wait there. A tenant's forecast uses only the pace of its own value. A
 // cause whose end the tenant may not know gets none, and then all of its work gets none.
-func (q *Queue) foresee(d *Diagnosis) {
-	q.frames.mu.Lock()
-	defer q.frames.mu.Unlock()
-	o := &q.frames.outlook
+func (o *Outlook) Foresee(d *Diagnosis) {
 	var parts []forecast.Part
 	d.Forecast, d.Forecasts, d.Paces = nil, make([]*api.Forecast, len(d.Causes)), make([]float64, len(d.Causes))
 	for i := range d.Causes {
@@ -300,7 +297,7 @@ func (q *Queue) foresee(d *Diagnosis) {
 }
 
 // cause is the part of the work that waits for the same thing as the chunks of a cause; false if a tenant may not know of it.
-func (o *outlook) cause(c *Cause, d *Diagnosis) (part forecast.Part, known bool) {
+func (o *Outlook) cause(c *Cause, d *Diagnosis) (part forecast.Part, known bool) {
 	entry := cmp.Or(d.own, c.Rule.Match.Entry, d.Entry)
 	limited := c.Obstacle == queue.ObstacleValueLimit || c.Obstacle == queue.ObstacleLimit || c.Obstacle == queue.ObstacleRate
 	ruled := c.Obstacle == queue.ObstaclePaused || c.Obstacle == queue.ObstacleBlocked
@@ -327,3 +324,12 @@ func (o *outlook) cause(c *Cause, d *Diagnosis) (part forecast.Part, known bool)
 	}
 	return part, true
 }
+
+// still says that a value is at its limit, and that none of its chunks was done in the whole time that a pace covers.
+func (o *Outlook) still(entry queue.MetaEntry) bool {
+	p := o.of[entry]
+	return p != nil && p.paces.Known() && p.pace().Middle == 0
+}
+
+// Paced is how many values at their limits have a pace of their own, and how many have none because there are too many.
+func (o *Outlook) Paced() (with, without uint64) { return uint64(len(o.of)), o.left }

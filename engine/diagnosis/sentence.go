@@ -1,85 +1,15 @@
-package engine
+package diagnosis
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
-	"github.com/quern-queue/quern/engine/shard/inspect"
-	"github.com/quern-queue/quern/engine/strategy"
-	"github.com/quern-queue/quern/sdk/api"
 )
 
-// This file writes the findings of Diagnose, for answers and as a sentence.
-
-// API is the diagnosis as it stands in answers.
-func (d *Diagnosis) API() api.Diagnosis {
-	out := api.Diagnosis{Sentence: d.sentence(), InFlight: d.InFlight, Holders: d.Holders, Submissions: d.Present,
-		Examined: min(d.Met, d.Present), Causes: make([]api.Cause, len(d.Causes)), FirstReservedAt: d.FirstReserved.API(),
-		Forecast: d.Forecast}
-	for i := range d.Causes {
-		out.Causes[i] = d.cause(&d.Causes[i])
-		if i < len(d.Forecasts) {
-			out.Causes[i].Forecast, out.Causes[i].PerSecond = d.Forecasts[i], math.Round(d.Paces[i]*1000)/1000
-		}
-	}
-	if len(d.Causes) == 0 {
-		out.Causes = []api.Cause{{Kind: api.CauseEmpty, Detail: d.emptyClause()}}
-	}
-	if d.HoldsMet > 0 {
-		out.Oldest = &api.Holding{Consumer: d.Oldest.Consumer,
-			Submission: d.Oldest.Chunk.Submission.String(), Index: d.Oldest.Chunk.Index,
-			Attempt: uint32(d.Oldest.Attempt), ReservedAt: d.Oldest.Reserved.API(), Deadline: d.Oldest.Deadline.API()}
-	}
-	return out
-}
-
-func (d *Diagnosis) cause(c *Cause) api.Cause {
-	alone := *d
-	alone.Entry = queue.MetaEntry{} // alone it says everything, also the part of the holders
-	out := api.Cause{Kind: causeKinds[c.Obstacle], Detail: alone.causeClause(c), Chunks: c.Held.Chunks, Submissions: c.Held.Submissions,
-		Until: c.Until.API()}
-	if c.Limit.Key != "" {
-		out.Key, out.Value, out.Max = c.Limit.Key, &c.Value, &c.Limit.Max
-		if of, lack := queue.LackedBy(c.Limit.Key); lack {
-			out.Key, out.Value = of, nil
-		}
-		if c.Obstacle != queue.ObstacleGrace && c.Obstacle != queue.ObstacleRate {
-			out.InFlight = &c.InFlight
-		}
-	}
-	if c.Rule.ID != 0 {
-		rule := c.Rule.API()
-		out.Rule = &rule
-	}
-	if use := d.usedBy(c); use != nil {
-		out.Strategy, out.LastUsed = use.Strategy, use.LastUsed
-	}
-	return out
-}
-
-// usedBy is the strategy that a cause is about.
-func (d *Diagnosis) usedBy(c *Cause) *api.StrategyUse {
-	byPlan := c.Obstacle == queue.NoObstacle || c.Obstacle == queue.ObstacleLimit || c.Obstacle == queue.ObstacleRate
-	if !byPlan || c.Plan >= len(d.Used) {
-		return nil
-	}
-	return &d.Used[c.Plan]
-}
-
-var causeKinds = map[queue.Obstacle]string{
-	queue.NoObstacle: api.CauseNone, queue.ObstacleDead: api.CauseDead,
-	queue.ObstacleWaiting: api.CauseNotDue, queue.ObstacleNotDue: api.CauseNotDue,
-	queue.ObstaclePaused: api.CauseRule, queue.ObstacleBlocked: api.CauseRule, queue.ObstacleFilter: api.CauseUnasked,
-	queue.ObstacleGrace: api.CauseLimit, queue.ObstacleLimit: api.CauseLimit, queue.ObstacleValueLimit: api.CauseLimit,
-	queue.ObstacleRate: api.CauseRate, queue.ObstacleAfter: api.CauseAfter,
-}
+// This file writes the sentence of a diagnosis of a value or a submission.
 
 // causeHeads are the first words of the sentence, by its first cause.
 var causeHeads = map[queue.Obstacle]string{
@@ -88,6 +18,9 @@ var causeHeads = map[queue.Obstacle]string{
 	queue.ObstacleGrace: "Held", queue.ObstacleLimit: "Held", queue.ObstacleValueLimit: "Held",
 	queue.ObstacleRate: "At its rate", queue.ObstacleAfter: "Waiting",
 }
+
+// InUseFor is how long a strategy counts as in use after a reserve.
+const InUseFor = time.Hour
 
 // sentenceCauses is how many causes the sentence names.
 const sentenceCauses = 4
@@ -305,137 +238,4 @@ func (d *Diagnosis) ahead(t queue.Time) string {
 		return "now"
 	}
 	return "in " + span(t.Sub(d.At))
-}
-
-// are is a number with its verb.
-func are(n uint64, singular, plural string) string {
-	return queue.Compact(n) + " " + queue.One(n, singular, plural)
-}
-
-// span is a duration by its two largest units.
-func span(d time.Duration) string {
-	seconds := int64(max(d, 0) / time.Second)
-	days, hours, minutes := seconds/86400, seconds/3600%24, seconds/60%60
-	parts := []struct {
-		n    int64
-		unit string
-	}{{days, "d"}, {hours, "h"}, {minutes, "m"}, {seconds % 60, "s"}}
-	for i, p := range parts[:3] {
-		if p.n == 0 {
-			continue
-		}
-		text := strconv.FormatInt(p.n, 10) + p.unit
-		if next := parts[i+1]; next.n > 0 {
-			text += " " + strconv.FormatInt(next.n, 10) + next.unit
-		}
-		return text
-	}
-	if seconds == 0 {
-		return "<1s"
-	}
-	return strconv.FormatInt(seconds, 10) + "s"
-}
-
-// entryText is a value with its key. A text is quoted only if it would not be read as what it is.
-func entryText(entry queue.MetaEntry) string {
-	text := entry.Value.Quoted()
-	if bare := entry.Value.Text(); !entry.Value.IsInt() && bare != "" && plain(bare) == bare {
-		if _, err := strconv.ParseInt(bare, 10, 64); err != nil {
-			text = bare
-		}
-	}
-	if of, lack := queue.LackedBy(entry.Key); lack {
-		return of + "=(none)"
-	}
-	return entry.Key + "=" + text
-}
-
-func nameText(name string) string { return cmp.Or(plain(name), "a consumer without a name") }
-
-// plain quotes a text with characters that do not show, or that change the direction or the lines of the text behind it.
-func plain(text string) string {
-	if quoted := strconv.Quote(text); strings.Contains(quoted, `\`) {
-		return quoted
-	}
-	return text
-}
-
-// Cause is one reason why chunks are not handed out.
-type Cause = inspect.Cause
-
-// Diagnosis is why the chunks of a value or of a submission move or do not, by the strategies in use.
-type Diagnosis struct {
-	inspect.Diagnosis
-	Entry      queue.MetaEntry   // the value that it is about; no key: it is about Submission
-	Submission queue.Submission  // only its id, state, failure, dead and skipped chunks count
-	Used       []api.StrategyUse // in use, the one used last first. Cause.Plan is an index into it
-	Since      queue.Time        // what was used before is not known
-
-	Forecast  *api.Forecast   // nil: nothing moves
-	Forecasts []*api.Forecast // of the causes
-	Paces     []float64       // at which they end, in chunks per second; 0: nothing moves, or a tenant may not know it
-
-	own queue.MetaEntry // the value of the tenant who asks; no key: no tenant does
-}
-
-// DiagnoseValue tells why the chunks of a value of a meta key move or do not. One that no open submission has is no error.
-func (p Questions) DiagnoseValue(ctx context.Context, entry queue.MetaEntry) (Diagnosis, error) {
-	if err := validTarget(queue.ValueTarget{MetaEntry: entry}); err != nil {
-		return Diagnosis{}, err
-	}
-	d, plans := p.used()
-	d.Entry = entry
-	var err error
-	d.Diagnosis, err = p.q.shard.Inspect.Diagnose(ctx, entry, p.asked(plans))
-	p.q.foresee(&d)
-	return d, err
-}
-
-// DiagnoseSubmission is DiagnoseValue for a submission, which may have ended.
-func (p Questions) DiagnoseSubmission(ctx context.Context, id queue.SubmissionID) (Diagnosis, error) {
-	d, plans := p.used()
-	var err error
-	if d.Submission, err = p.q.Submissions.Get(ctx, id); err != nil {
-		return Diagnosis{}, err
-	}
-	found, there, err := p.q.shard.Inspect.DiagnoseSubmission(id, p.asked(plans))
-	d.Diagnosis = found
-	p.q.foresee(&d)
-	if err == nil && !there && d.Submission.State == queue.Open { // it ended meanwhile
-		d.Submission, err = p.q.Submissions.Get(ctx, id)
-	}
-	return d, err
-}
-
-// Narrow removes everything that is not the tenant's own: numbers of values that it shares with others, rules about more than its value,
-// strategies, and ends that follow from any of these.
-func (p Questions) Narrow(d *Diagnosis, own queue.MetaEntry) {
-	d.Used, d.own = nil, own
-	for i := range d.Causes {
-		c := &d.Causes[i]
-		if c.Limit.Key != "" && (queue.MetaEntry{Key: c.Limit.Key, Value: c.Value}) != own {
-			c.Limit.Key, c.InFlight, c.Limit.Max = "", 0, 0
-		}
-		if c.Rule.ID != 0 && c.Rule.Match.Submission == 0 && c.Rule.Match.Entry != own {
-			c.Rule, c.Until = queue.Rule{}, 0
-		}
-	}
-	p.q.foresee(d)
-}
-
-// asked is the input of a diagnosis. The frames say which values were at their limits lately, so that the sentence agrees with the time
-// that a value has been at its limit.
-func (p Questions) asked(plans []*strategy.Plan) inspect.Asked {
-	return inspect.Asked{Plans: plans, Full: func(entry queue.MetaEntry) bool { return p.q.frames.full.since(entry) != 0 }}
-}
-
-// used are the strategies in use, the one used last first, with their plans.
-func (p Questions) used() (d Diagnosis, plans []*strategy.Plan) {
-	list, since := p.q.inUse.list(queue.At(p.q.e.options.Now()))
-	slices.SortStableFunc(list, func(a, b strategyUse) int { return b.LastUsed.Compare(a.LastUsed.Time) })
-	d.Since = since
-	for i := range list {
-		d.Used, plans = append(d.Used, list[i].StrategyUse), append(plans, p.PlanNow(list[i].plan, 1))
-	}
-	return d, plans
 }
