@@ -9,6 +9,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/inspect"
 	"github.com/quern-queue/quern/engine/strategy"
+	"github.com/quern-queue/quern/engine/usage"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
@@ -67,11 +68,11 @@ func (p Questions) asked(plans []*strategy.Plan) inspect.Asked {
 
 // used are the strategies in use, the one used last first, with their plans.
 func (p Questions) used() (d Diagnosis, plans []*strategy.Plan) {
-	list, since := p.q.inUse.list(queue.At(p.q.e.options.Now()))
-	slices.SortStableFunc(list, func(a, b strategyUse) int { return b.LastUsed.Compare(a.LastUsed.Time) })
+	list, since := p.q.inUse.List(queue.At(p.q.e.options.Now()))
+	slices.SortStableFunc(list, func(a, b usage.Use) int { return b.LastUsed.Compare(a.LastUsed.Time) })
 	d.Since = since
 	for i := range list {
-		d.Used, plans = append(d.Used, list[i].StrategyUse), append(plans, p.PlanNow(list[i].plan, 1))
+		d.Used, plans = append(d.Used, list[i].StrategyUse), append(plans, p.PlanNow(list[i].Plan, 1))
 	}
 	return d, plans
 }

@@ -207,7 +207,7 @@ func (q *Queue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Rese
 	if err == nil {
 		q.counts.reserve.Observe((q.e.options.Now().Sub(started) - got.Waited).Seconds(), 1)
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)
-		q.inUse.add(r.Plan, r.Consumer, len(got.Reservations)-from)
+		q.inUse.Add(r.Plan, r.Consumer, len(got.Reservations)-from)
 		if len(got.Reservations) == from {
 			q.empty.count(got.Reason)
 		}

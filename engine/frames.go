@@ -90,7 +90,7 @@ func (e *Engine) sample() {
 	now := queue.At(e.options.Now())
 	for _, q := range e.all() {
 		q.sample(now, e.options.MetricKeys)
-		q.inUse.sample(now)
+		q.inUse.Sample(now)
 		sums := q.shard.Inspect.LedgerSums()
 		q.fair.Store(&sums)
 	}
@@ -113,7 +113,7 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 		f.past[i].add(point, kept.most, kept.step)
 	}
 	f.full.forget(now)
-	f.outlook.Begin(limitsOf(q.inUse.lately(now), q.Questions.PlanNow))
+	f.outlook.Begin(diagnosis.LimitsOf(q.inUse.Lately(now, diagnosis.PacedFor), q.Questions.PlanNow))
 	q.sampleKeys(&frame.Keys, now, shown)
 	var held []HeldRule
 	if frame.Stats.Stats.Paused+frame.Stats.Stats.Blocked > 0 {

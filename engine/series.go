@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"github.com/quern-queue/quern/engine/diagnosis"
 	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/quern-queue/quern/engine/diagnosis"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )

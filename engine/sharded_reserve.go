@@ -155,7 +155,7 @@ func (o ownShard) take(ctx context.Context, asked *ReserveRequest, _ int, reques
 	}
 	q.counts.reserve.Observe(q.e.options.Now().Sub(started).Seconds(), 1)
 	q.counts.strategies.add(asked.Strategy, len(got.Reservations)-len(dst))
-	q.inUse.add(asked.Plan, asked.Consumer, len(got.Reservations)-len(dst))
+	q.inUse.Add(asked.Plan, asked.Consumer, len(got.Reservations)-len(dst))
 	return got, nil, nil
 }
 

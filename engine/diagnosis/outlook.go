@@ -104,6 +104,33 @@ func (p *paced) part() forecast.Part {
 	return forecast.Part{Chunks: p.open - p.held, Pace: p.pace(), Bound: true}
 }
 
+// LimitsOf are the limits of the values of keys by all of these plans, as a call for one chunk follows them. A key has a limit if all
+// leaves of the plans have one, and the highest of them holds.
+func LimitsOf(plans []*strategy.Plan, numbered func(*strategy.Plan, int) *strategy.Plan) (limits map[queue.MetaKey]uint32) {
+	for _, plan := range plans {
+		plan = numbered(plan, 1)
+		for i := range plan.Branches {
+			plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
+				limits = atMost(limits, leaf)
+				return true
+			})
+		}
+	}
+	return limits
+}
+
+// atMost are the limits that a leaf has too; nil: it is the first one.
+func atMost(limits map[queue.MetaKey]uint32, leaf *strategy.Branch) map[queue.MetaKey]uint32 {
+	own := map[queue.MetaKey]uint32{}
+	for _, l := range leaf.Limits {
+		before, is := limits[l.Key]
+		if l.Of == strategy.Simultaneous && (is || limits == nil) {
+			own[l.Key] = max(before, l.Max)
+		}
+	}
+	return own
+}
+
 // Look counts the chunks done since the last look, of the values of a key that have limits. set is the limit that an operator set for a
 // value, or queue.NoLimit; nil: the key has none. The limit that counts is the smaller one of that and of the strategies'.
 func (o *Outlook) Look(key queue.MetaKey, counted []backlog.ValueCount, set func(queue.MetaEntry) uint32, now queue.Time) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/usage"
 )
 
 // This file writes the sentence of a diagnosis of a value or a submission.
@@ -18,9 +19,6 @@ var causeHeads = map[queue.Obstacle]string{
 	queue.ObstacleGrace: "Held", queue.ObstacleLimit: "Held", queue.ObstacleValueLimit: "Held",
 	queue.ObstacleRate: "At its rate", queue.ObstacleAfter: "Waiting",
 }
-
-// InUseFor is how long a strategy counts as in use after a reserve.
-const InUseFor = time.Hour
 
 // sentenceCauses is how many causes the sentence names.
 const sentenceCauses = 4
@@ -168,7 +166,7 @@ func ruleName(match *queue.RuleMatch) string {
 
 func (d *Diagnosis) unaskedClause(n uint64) string {
 	within := "the last hour"
-	if known := d.At.Sub(d.Since); known < InUseFor-time.Minute {
+	if known := d.At.Sub(d.Since); known < usage.Kept-time.Minute {
 		within = "the last " + span(max(known, time.Second)) + ", which is how far back strategies are known"
 	}
 	return are(n, "is", "are") + " selected by no strategy of " + within
