@@ -14,10 +14,10 @@ import (
 func (m *model) audit() {
 	m.auditSubmissions()
 	m.auditTerms()
-	members := map[*frame]int{}
-	for _, f := range m.b.frames.list {
-		if f != nil {
-			members[f] = m.auditView(f.bands.views[0])
+	members := map[*base]int{}
+	for _, b := range m.b.bases.list {
+		if b != nil {
+			members[b] = m.auditView(b.bands.views[0])
 		}
 	}
 	for i := range m.branches {
@@ -25,7 +25,7 @@ func (m *model) audit() {
 		if v == nil {
 			continue
 		}
-		got, want := members[v.frame], 0
+		got, want := members[v.base], 0
 		m.branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, x := range m.subs {
 				if x.shown && x.count(free) > 0 && x.own == queue.Unruled && !slices.ContainsFunc(leaf.Filters, func(f strategy.Filter) bool {
@@ -171,13 +171,13 @@ func (m *model) auditTally(t tally) {
 		if (ref.max <= c.count) != (i < int(*shut)) || i > 0 && gates[i-1].max > ref.max {
 			m.fatalf("%s with a count of %d has gates %v, %d of them shut", name, c.count, gates, *shut)
 		}
-		v := m.b.frames.list[ref.frame]
+		v := m.b.bases.list[ref.base]
 		if ref.isGroup() {
 			if w := v.fewest; w == nil || w.turns[ref.gate&^groupRef].term != t.term || c.count != ref.max && c.count+1 != ref.max {
 				m.fatalf("%s with a count of %d does not know its group, which is to be told at %d", name, c.count, ref.max)
 			}
 		} else if ref.gate&valueRef != 0 {
-			if x := &v.cells.values[ref.gate&^valueRef]; x.tally() != t || x.max != ref.max || x.max != min(v.cells.base(x), c.limit) {
+			if x := &v.cells.values[ref.gate&^valueRef]; x.tally() != t || x.max != ref.max || x.max != min(v.cells.most(x), c.limit) {
 				m.fatalf("%s does not know its value of view %s", name, v.bands.views[0].key)
 			}
 		} else if g := &v.gates[ref.gate]; g.tally() != t || g.max != ref.max && !v.bands.on {
@@ -230,7 +230,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 			uses[t]++
 		}
 	}
-	for _, v := range m.b.frames.list {
+	for _, v := range m.b.bases.list {
 		if v == nil {
 			continue
 		}
@@ -247,7 +247,7 @@ func (m *model) usesOfTerms() map[*term]uint32 {
 	return uses
 }
 
-// auditView checks that everything in the frame of the view is where it says it is, and counts the submissions.
+// auditView checks that everything in the base of the view is where it says it is, and counts the submissions.
 func (m *model) auditView(v *View) (members int) {
 	m.auditCovered(v)
 	if v.fair != nil {
@@ -312,7 +312,7 @@ func (m *model) auditView(v *View) (members int) {
 		m.auditCells(v)
 	}
 	if v.bands.on {
-		m.auditBands(v.frame)
+		m.auditBands(v.base)
 	}
 	m.auditFewest(v)
 	if v.offered != offered {
@@ -391,7 +391,7 @@ func (m *model) auditMember(v *View, number, place uint32, x entry) {
 	}
 	again := 0
 	for i := range s.members {
-		if s.members[i].frame == v.number {
+		if s.members[i].base == v.number {
 			again++
 		}
 	}
@@ -412,7 +412,7 @@ func (m *model) auditPool(v *View, number uint32, p *pool) (members int) {
 	if v.order != strategy.Random {
 		for i, x := range p.entries {
 			m.auditMember(v, number, uint32(i), x)
-			if i > 0 && (byOrder{v.frame}).before(x, p.entries[(i-1)/2]) {
+			if i > 0 && (byOrder{v.base}).before(x, p.entries[(i-1)/2]) {
 				m.fatalf("view %s pool %d is no heap", v.key, number)
 			}
 		}
@@ -478,7 +478,7 @@ func (m *model) leaveNothing() {
 		}
 	}
 	for _, t := range m.b.Values.list {
-		if t != nil && (len(t.gates[0]) != 0 || len(t.frames) != 0 || t.uses != 0) {
+		if t != nil && (len(t.gates[0]) != 0 || len(t.bases) != 0 || t.uses != 0) {
 			m.fatalf("term %s=%v still refers to views", t.key.name, t.value)
 		}
 	}
@@ -493,7 +493,7 @@ func (m *model) leaveNothing() {
 	if len(m.b.Views.fair) != 0 || len(m.b.Values.keys) != 0 || m.b.Len() != 0 || m.b.Available() != 0 || m.b.exceptions.putBack != 0 || len(m.b.subs.shown) != 0 || len(m.b.subs.free) != len(m.b.subs.list) || m.b.subs.first != none || m.b.subs.last != none {
 		m.fatalf("the emptied backlog is not empty: %+v", m.b)
 	}
-	for _, v := range m.b.frames.list {
+	for _, v := range m.b.bases.list {
 		if v != nil {
 			m.fatalf("view %s is left over", v.bands.views[0].key)
 		}

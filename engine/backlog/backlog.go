@@ -20,10 +20,10 @@ type Backlog struct {
 	Recount recount // counts the counters again
 }
 
-// ground is the state that frames stand on.
+// ground is the state that bases stand on.
 type ground struct {
 	subs   submissions
-	frames frames
+	bases bases
 	meter  meter
 	trail  trail
 
@@ -34,15 +34,15 @@ type ground struct {
 // New makes an empty backlog.
 func New() *Backlog {
 	b := &Backlog{}
-	subs, values, all, rules := &b.subs, &b.Values, &b.frames, &b.Rules
+	subs, values, all, rules := &b.subs, &b.Values, &b.bases, &b.Rules
 	b.subs = submissions{byID: map[queue.SubmissionID]uint32{}, first: none, last: none}
 	b.oldest = oldest{subs: subs}
-	b.frames = frames{values: values, oldest: &b.oldest}
+	b.bases = bases{values: values, oldest: &b.oldest}
 	b.Values = newValues(subs, rules, all)
 	b.Values.Rates = rates{values: values, began: never}
 	b.Recount = recount{subs: subs, values: values, rules: rules}
-	b.Rules = rulings{subs: subs, values: values, frames: all, oldest: &b.oldest, changing: b.Recount.Changing}
-	b.Views = views{ground: &b.ground, byKey: map[string]*View{}, frameOf: map[string]*frame{}, fair: map[uint8]*View{}}
+	b.Rules = rulings{subs: subs, values: values, bases: all, oldest: &b.oldest, changing: b.Recount.Changing}
+	b.Views = views{ground: &b.ground, byKey: map[string]*View{}, baseOf: map[string]*base{}, fair: map[uint8]*View{}}
 	b.Ledgers = ledgers{views: &b.Views}
 	return b
 }
@@ -111,7 +111,7 @@ func (b *Backlog) Show(s *Submission) {
 	}
 	b.Rules.cover(s, int64(s.available))
 	if s.offered() {
-		b.frames.offer(s)
+		b.bases.offer(s)
 	}
 }
 
@@ -122,7 +122,7 @@ func (b *Backlog) Hide(s *Submission) {
 	}
 	b.Recount.Changing(s)
 	if s.offered() {
-		b.frames.unoffer(s)
+		b.bases.unoffer(s)
 	}
 	b.Rules.cover(s, -int64(s.available))
 	b.subs.hide(s)

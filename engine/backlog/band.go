@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Views that differ only in the number of their one limit share a frame. Its gates then stand
+// Views that differ only in the number of their one limit share a base. Its gates then stand
 // in bands: a view of the number 3 and one of 10 have the bands 0 to 2 and 3 to 9, and the chunks in
 // flight of its value decide which band a gate is in. So a view may take from the bands up to its number,
 // and a gate stands in one place however many views there are. A gate for which no limit is watched is in
@@ -17,13 +17,13 @@ import (
 // Until that is done a gate may stand in a band above its own, where the new view does not see it yet, or
 // in one whose number is gone, which counts as part of the next.
 
-// maxBands bounds the numbers that share a frame, because a pick looks at the first gate
-// of each band. Further numbers get another frame.
+// maxBands bounds the numbers that share a base, because a pick looks at the first gate
+// of each band. Further numbers get another base.
 const maxBands = 64
 
-// bands are the views that stand on a frame, and how its gates are divided between them.
+// bands are the views that stand on a base, and how its gates are divided between them.
 //
-//	views of MaxSimultaneous("company", 3, X) and ("company", 10, X), on one frame
+//	views of MaxSimultaneous("company", 3, X) and ("company", 10, X), on one base
 //
 //	tops      band 0 to 2              band 3 to 9              in none
 //	gates     company=7 (1 in flight)  company=8 (5 in flight)  company=9 (10 in flight)
@@ -35,19 +35,19 @@ const maxBands = 64
 type bands struct {
 	on        bool   // there are several numbers, and so several bands
 	unsettled uint32 // gates from here on stand in their own band; the others may stand in an old one
-	of        *frame
-	views     []*View // that stand on the frame, or the last that did
+	of        *base
+	views     []*View // that stand on the base, or the last that did
 }
 
-// carry has a view stand on the frame.
+// carry has a view stand on the base.
 func (b *bands) carry(v *View) {
-	v.frame = b.of
+	v.base = b.of
 	if b.views = append(b.views, v); len(b.views) > 1 {
 		b.add(v.most)
 	}
 }
 
-// fits says whether a view of one more number may stand on the frame.
+// fits says whether a view of one more number may stand on the base.
 func (b *bands) fits(most uint32) bool {
 	count := 1
 	for t := b.of.groups[0].top; b.on && t != nil; t = t.next {
@@ -61,13 +61,13 @@ func (b *bands) fits(most uint32) bool {
 
 // add divides the gates by one more number.
 func (b *bands) add(most uint32) {
-	f := b.of
-	in := &f.groups[0]
+	on := b.of
+	in := &on.groups[0]
 	if in.top == nil {
-		f.addTop(in)
+		on.addTop(in)
 	}
 	if !b.on {
-		b.on, in.top.max, in.top.wanted = true, f.limits[0].max, true
+		b.on, in.top.max, in.top.wanted = true, on.limits[0].max, true
 	}
 	at := &in.top
 	for *at != nil && (*at).max < most {
@@ -90,7 +90,7 @@ func (b *bands) add(most uint32) {
 	b.rebandAll()
 }
 
-// leave takes a view off a frame on which others stand.
+// leave takes a view off a base on which others stand.
 func (b *bands) leave(v *View) {
 	b.views = slices.DeleteFunc(b.views, func(other *View) bool { return other == v })
 	for t := b.of.groups[0].top; t != nil; t = t.next {
@@ -99,37 +99,37 @@ func (b *bands) leave(v *View) {
 		}
 	}
 	b.rebandAll()
-	v.frame = &frame{ground: b.of.ground, dropped: true}
+	v.base = &base{ground: b.of.ground, dropped: true}
 }
 
 // rebandAll has all gates looked at again, as the numbers changed.
 func (b *bands) rebandAll() {
-	f := b.of
-	f.limits[0].max = 0
+	on := b.of
+	on.limits[0].max = 0
 	for _, v := range b.views {
-		f.limits[0].max = max(f.limits[0].max, v.most)
+		on.limits[0].max = max(on.limits[0].max, v.most)
 	}
 	if b.unsettled == 0 {
-		f.frames.unsettled = append(f.frames.unsettled, f)
+		on.bases.unsettled = append(on.bases.unsettled, on)
 	}
-	b.unsettled = uint32(len(f.gates))
+	b.unsettled = uint32(len(on.gates))
 	b.reband(0)
 }
 
 // reband looks at up to `most` gates that may stand in a wrong band, and returns the unused rest of
 // `most`.
 func (b *bands) reband(most int) (left int) {
-	f := b.of
-	if !slices.Contains(f.frames.unsettled, f) {
+	on := b.of
+	if !slices.Contains(on.bases.unsettled, on) {
 		return most
 	}
-	b.unsettled = min(b.unsettled, uint32(len(f.gates)))
+	b.unsettled = min(b.unsettled, uint32(len(on.gates)))
 	for ; b.unsettled > 0 && most > 0; most-- {
 		b.unsettled--
 		b.regard(b.unsettled)
 	}
 	if b.unsettled == 0 {
-		f.frames.unsettled = slices.DeleteFunc(f.frames.unsettled, func(other *frame) bool { return other == f })
+		on.bases.unsettled = slices.DeleteFunc(on.bases.unsettled, func(other *base) bool { return other == on })
 		b.drop()
 	}
 	return most
@@ -163,13 +163,13 @@ func (b *bands) regard(number uint32) {
 
 // watch has the term of a gate tell when its counter leaves the band that it is in.
 func (b *bands) watch(number uint32) {
-	f := b.of
-	g := &f.gates[number]
+	on := b.of
+	g := &on.gates[number]
 	low, high := b.span(g.tally())
 	g.max = high
-	g.tally().watch(gateRef{high, f.number, number})
+	g.tally().watch(gateRef{high, on.number, number})
 	if low > 0 {
-		g.tally().watch(gateRef{low, f.number, number})
+		g.tally().watch(gateRef{low, on.number, number})
 	}
 }
 
@@ -182,10 +182,10 @@ func (b *bands) unwatch(t tally, number uint32) {
 // span is the band of a tally: from low on and below high. If the tally has reached high, so that no view
 // may take, low is 0.
 func (b *bands) span(t tally) (low, high uint32) {
-	f, c := b.of, t.counter()
-	high = f.limits.on(t)
-	if b.on && f.limits[0].counts(t) {
-		for x := f.groups[0].top; x != nil && x.max <= f.limits[0].max; x = x.next {
+	on, c := b.of, t.counter()
+	high = on.limits.on(t)
+	if b.on && on.limits[0].counts(t) {
+		for x := on.groups[0].top; x != nil && x.max <= on.limits[0].max; x = x.next {
 			if x.wanted && !c.reached(x.max) {
 				high = x.max
 				break
@@ -244,10 +244,10 @@ func (t *top) at(slot uint8) *top {
 
 // first is the gate that an ordered group offers first, of the bands up to a number; none: they are empty.
 func (b *bands) first(in *group, most uint32) (number uint32) {
-	f := b.of
+	on := b.of
 	number = none
 	for t := in.top; t != nil && t.max <= most; t = t.next {
-		if len(t.heap) > 0 && (number == none || before(f.order, f.firstOf(t.heap[0]), f.firstOf(number))) {
+		if len(t.heap) > 0 && (number == none || before(on.order, on.firstOf(t.heap[0]), on.firstOf(number))) {
 			number = t.heap[0]
 		}
 	}

@@ -55,7 +55,7 @@ func TestNumbersTogether(t *testing.T) {
 		m.leaveNothing()
 	}
 	if shared == 0 {
-		t.Error("no view shared a frame with another one")
+		t.Error("no view shared a base with another one")
 	}
 }
 
@@ -139,7 +139,7 @@ func TestRandomIsUniformOverBands(t *testing.T) {
 	}
 }
 
-// A frame takes as many numbers as a pick may look at; the next number begins another frame. Numbers that are gone
+// A base takes as many numbers as a pick may look at; the next number begins another base. Numbers that are gone
 // leave nothing behind.
 func TestBandsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -153,31 +153,31 @@ func TestBandsAreBounded(t *testing.T) {
 			b.Take(v, rnd)
 		}
 	}
-	frames := map[*frame]int{}
-	for v := range b.frames.views() {
-		frames[v.frame]++
+	bases := map[*base]int{}
+	for v := range b.bases.views() {
+		bases[v.base]++
 	}
-	for f, n := range frames {
+	for on, n := range bases {
 		if n != maxBands {
-			t.Errorf("a frame has %d views, want %d", n, maxBands)
+			t.Errorf("a base has %d views, want %d", n, maxBands)
 		}
-		if f.number == 0 {
-			f.bands.views[0].Watch = true
+		if on.number == 0 {
+			on.bands.views[0].Watch = true
 		}
 	}
-	if len(frames) != 3 {
-		t.Errorf("there are %d frames, want 3", len(frames))
+	if len(bases) != 3 {
+		t.Errorf("there are %d bases, want 3", len(bases))
 	}
 	b.Views.Drop(0)
 	for !b.Views.Sweep(10) {
 	}
-	for v := range b.frames.views() {
+	for v := range b.bases.views() {
 		if v.most != 1 || v.bands.on || v.groups[0].top.next != nil {
 			t.Errorf("of all numbers there is left %s, with bands: %v", v.key, v.bands.on)
 		}
 	}
-	if got := len(b.Views.frameOf); got > 1 {
-		t.Errorf("%d frames can be found, want one at most", got)
+	if got := len(b.Views.baseOf); got > 1 {
+		t.Errorf("%d bases can be found, want one at most", got)
 	}
 }
 

@@ -24,7 +24,7 @@ type cell struct {
 	gateExp uint8 // by which it stands there, under Random
 }
 
-// cells are where the submissions of a frame of two or more limits stand: in the cells of
+// cells are where the submissions of a base of two or more limits stand: in the cells of
 // its grid, which stand in its gates.
 //
 // Three levels hold a submission of such a view: its cell, the gate that the cell stands in, and
@@ -32,57 +32,57 @@ type cell struct {
 // its cell, that the first of its gate, and that the place of the gate in the top: reseat and
 // refresh go up this way.
 type cells struct {
-	of *frame
+	of *base
 	grid
 }
 
-// newCells begins when the frame has its limits, in whichever order.
-func newCells(f *frame) *cells {
-	return &cells{f, grid{
-		frame: f.number, limits: f.limits, meter: &f.meter, dims: make([]dimension, len(f.limits)+1),
-		row: make([]uint32, len(f.limits)+1), first: map[uint64]uint32{}, valueOf: map[tally]uint32{},
+// newCells begins when the base has its limits, in whichever order.
+func newCells(b *base) *cells {
+	return &cells{b, grid{
+		base: b.number, limits: b.limits, meter: &b.meter, dims: make([]dimension, len(b.limits)+1),
+		row: make([]uint32, len(b.limits)+1), first: map[uint64]uint32{}, valueOf: map[tally]uint32{},
 	}}
 }
 
 // enter puts a submission that joins the view into its cell.
 func (c *cells) enter(s *Submission, at, group uint32) {
-	f := c.of
+	b := c.of
 	c.row = c.row[:len(c.dims)]
-	for i, l := range f.limits {
+	for i, l := range b.limits {
 		c.row[i] = none
 		if t := s.termOf(l.key); t != nil {
 			c.row[i] = c.valueFor(tally{t, l.of}, uint32(i), l.max)
 		}
 	}
-	extra := len(f.limits)
+	extra := len(b.limits)
 	c.row[extra] = none
-	if t := (tally{f.Values.overrun(s), strategy.Simultaneous}); t.term != nil && f.limits.on(t) == queue.NoLimit {
+	if t := (tally{b.Values.overrun(s), strategy.Simultaneous}); t.term != nil && b.limits.on(t) == queue.NoLimit {
 		c.row[extra] = c.valueFor(t, uint32(extra), queue.NoLimit)
 	}
-	f.put(s, at, c.cellFor(group))
+	b.put(s, at, c.cellFor(group))
 }
 
 // extend moves a submission that an operator's limit of another key holds back to the cell
 // that is under that, too.
 func (c *cells) extend(s *Submission, at uint32, t *term) {
-	f := c.of
+	b := c.of
 	number := s.members[at].gate
 	group := c.list[number].group
 	c.row = append(append(c.row[:0], c.rowOf(number)...), c.further[number]...)
-	extra := c.valueFor(tally{t, strategy.Simultaneous}, uint32(len(f.limits)), queue.NoLimit)
-	if c.row[len(f.limits)] == none {
-		c.row[len(f.limits)] = extra
+	extra := c.valueFor(tally{t, strategy.Simultaneous}, uint32(len(b.limits)), queue.NoLimit)
+	if c.row[len(b.limits)] == none {
+		c.row[len(b.limits)] = extra
 	} else {
 		c.row = append(c.row, extra)
 	}
-	f.take(s, at)
-	f.put(s, at, c.cellFor(group))
+	b.take(s, at)
+	b.put(s, at, c.cellFor(group))
 }
 
 // reseat moves a cell whose content changed to its new place: into its gate, elsewhere in
 // the gate, or out of it.
 func (c *cells) reseat(number uint32) {
-	f := c.of
+	b := c.of
 	x := &c.list[number]
 	gate := x.gate
 	switch {
@@ -93,18 +93,18 @@ func (c *cells) reseat(number uint32) {
 		c.unseat(number)
 		c.drop(number)
 		return
-	case f.order == strategy.Random:
+	case b.order == strategy.Random:
 		exp := exponent(x.total)
 		if exp == x.gateExp {
 			return
 		}
 		c.lift(number)
 		x.gateExp = exp
-		x.place = f.gates[gate].add(exp, entry{of: number})
+		x.place = b.gates[gate].add(exp, entry{of: number})
 	default:
-		heapFix(byHead{c}, f.gates[gate].entries, int(x.place))
+		heapFix(byHead{c}, b.gates[gate].entries, int(x.place))
 	}
-	f.refresh(gate)
+	b.refresh(gate)
 }
 
 // seat enters a cell into a gate.
@@ -135,7 +135,7 @@ func (c *cells) lift(number uint32) {
 		g.entries = trimmed(heapRemove(byHead{c}, g.entries, int(x.place)))
 		return
 	}
-	c.of.trail.noteRemoval(spot{frame: c.of, kind: ofCells, in: x.gate, exp: x.gateExp, place: x.place}, &g.sampler)
+	c.of.trail.noteRemoval(spot{base: c.of, kind: ofCells, in: x.gate, exp: x.gateExp, place: x.place}, &g.sampler)
 	if moved, ok := g.remove(x.gateExp, x.place); ok {
 		c.list[moved.of].place = x.place
 	}

@@ -66,13 +66,13 @@ func (t tally) watchers() (gates *[]gateRef, shut *uint32) {
 	return &p.gates, &p.shut
 }
 
-// gateRef names a gate of a frame, with valueRef a value by which cells are told apart, or with groupRef a group.
-type gateRef struct{ max, frame, gate uint32 }
+// gateRef names a gate of a base, with valueRef a value by which cells are told apart, or with groupRef a group.
+type gateRef struct{ max, base, gate uint32 }
 
 // isGroup says that it is a group that is ranked by the count.
 func (r gateRef) isGroup() bool { return r.gate&(groupRef|valueRef) == groupRef }
 
-// limits are the limits of a frame's branch, one per key.
+// limits are the limits of a base's branch, one per key.
 type limits []limit
 
 type limit struct {
@@ -114,16 +114,16 @@ func (l limits) putFirst(key *metaKey) {
 
 // obstacle is the first of the submission's tallies that is at its limit, by the limits of a view whose number is
 // `most` or by an operator's limit; none if there is none.
-func (f *frame) obstacle(s *Submission, most uint32) tally {
-	for i := range f.limits {
-		l := &f.limits[i]
+func (b *base) obstacle(s *Submission, most uint32) tally {
+	for i := range b.limits {
+		l := &b.limits[i]
 		if t := s.termOf(l.key); t != nil {
 			if at := (tally{t, l.of}); at.reached(min(l.max, most)) {
 				return at
 			}
 		}
 	}
-	return tally{f.Values.overrun(s), strategy.Simultaneous}
+	return tally{b.Values.overrun(s), strategy.Simultaneous}
 }
 
 // overrun is a term of the submission that is at its operator's limit, nil if there is none.
@@ -232,12 +232,12 @@ func (c *counter) foresee(gates []gateRef, shut uint32) {
 // counted tells a gate, or a value, that its counter passed its number. A gate in a band is told after all others
 // (regardMoved), as its move changes the numbers that the counter watches.
 func (v *values) counted(ref gateRef) {
-	f := v.frames.list[ref.frame]
-	if f.bands.on || ref.isGroup() {
+	b := v.bases.list[ref.base]
+	if b.bands.on || ref.isGroup() {
 		v.moved = append(v.moved, ref)
 		return
 	}
-	f.counted(ref.gate)
+	b.counted(ref.gate)
 }
 
 func (v *values) regardMoved() {
@@ -245,10 +245,10 @@ func (v *values) regardMoved() {
 		return
 	}
 	for _, ref := range v.moved {
-		if f := v.frames.list[ref.frame]; ref.isGroup() {
-			f.fewest.regard(ref.gate &^ groupRef)
+		if b := v.bases.list[ref.base]; ref.isGroup() {
+			b.fewest.regard(ref.gate &^ groupRef)
 		} else {
-			f.bands.regard(ref.gate)
+			b.bands.regard(ref.gate)
 		}
 	}
 	v.moved = v.moved[:0]
@@ -272,10 +272,10 @@ func (t tally) watch(ref gateRef) {
 
 // unwatch has the counter tell a gate, or a value, once less, and says whether it told it
 // at all. Gates are given up from the last one on, so it looks from the end.
-func (t tally) unwatch(frame, gate uint32) bool {
+func (t tally) unwatch(base, gate uint32) bool {
 	gates, shut := t.watchers()
 	for at := len(*gates) - 1; at >= 0; at-- {
-		if ref := (*gates)[at]; ref.frame == frame && ref.gate == gate {
+		if ref := (*gates)[at]; ref.base == base && ref.gate == gate {
 			*gates = slices.Delete(*gates, at, at+1)
 			if at < int(*shut) {
 				*shut--
@@ -297,7 +297,7 @@ func (v *values) relimit(t tally, limit uint32) {
 	c.limit = limit
 	v.room++
 	*gates = slices.DeleteFunc(*gates, func(ref gateRef) bool {
-		watchesCount := v.frames.list[ref.frame].bands.on || ref.isGroup()
+		watchesCount := v.bases.list[ref.base].bands.on || ref.isGroup()
 		if watchesCount {
 			v.counted(ref)
 		}
@@ -305,7 +305,7 @@ func (v *values) relimit(t tally, limit uint32) {
 	})
 	for i := range *gates {
 		ref := &(*gates)[i]
-		ref.max = v.frames.list[ref.frame].relimit(ref.gate, limit)
+		ref.max = v.bases.list[ref.base].relimit(ref.gate, limit)
 	}
 	slices.SortStableFunc(*gates, func(a, b gateRef) int { return cmp.Compare(a.max, b.max) })
 	*shut = 0

@@ -21,9 +21,9 @@
 //	  └─ free ────────────► free                      s4               (without a company)
 //	                        company=7   5 in flight   s1  s3  s5       shut: not in the top
 //
-// Views with one limit that differ only in its number share a frame. Its gates are in
+// Views with one limit that differ only in its number share a base. Its gates are in
 // bands, one between each two of the numbers, by their counter. So another number costs
-// next to nothing. Views with several limits, and fair ones, have a frame each.
+// next to nothing. Views with several limits, and fair ones, have a base each.
 //
 // In a view with several limits, the submissions with the same values of the limited keys form a
 // cell. A cell is in the gate of one of its values. When a pick meets a cell that another limit
@@ -37,10 +37,10 @@
 // A Backlog has parts. Each owns its fields and knows only the parts that it needs: the
 // submissions by slot (submissions.go), the keys and values (terms.go) with their counters
 // (counter.go), the submissions under rules (ruled.go), the standing views (view.go) with
-// their frames (frames.go), the ledgers of fair views (fair.go) and the recount (recount.go).
+// their bases (bases.go), the ledgers of fair views (fair.go) and the recount (recount.go).
 //
 // Read submission.go first (what is stored), then chunks.go (cursors), counter.go
-// (limits), filter.go, view.go, frame.go and pick.go (views), band.go (views that differ
+// (limits), filter.go, view.go, base.go and pick.go (views), band.go (views that differ
 // in a number), cell.go, grid.go and draw.go (several limits).
 //
 //quern:tests pure

@@ -12,19 +12,19 @@ import (
 // tenant's chunks open the gate.
 const few = 12
 
-// choose is frame.choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes
+// choose is base.choose for a view of cells. It draws, and moves each drawn cell that is blocked; if that goes
 // on for longer than it would take to look up every combination of open values, it looks them up. So a pick
 // costs at most a small multiple of the cheaper of the two: where many limits leave much open nearly every draw
 // is good, and where they leave little there are few combinations.
 func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
-	f := c.of
+	b := c.of
 	// where values are ranked by their first submissions, every cell that is blocked has to move out of the way
 	// and a single draw must not give more to the cells that are open
-	met, searches := uint64(0), f.fewest == nil && !f.meter.once
-	for f.groups[group].offered > 0 && !f.meter.tired() {
+	met, searches := uint64(0), b.fewest == nil && !b.meter.once
+	for b.groups[group].offered > 0 && !b.meter.tired() {
 		number, draw, drawn := c.draw(group, rnd)
 		if !drawn {
-			f.redrawn()
+			b.redrawn()
 			continue
 		}
 		obstacle := c.obstacleOf(number)
@@ -46,7 +46,7 @@ func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 				}
 			}
 		}
-		f.limited()
+		b.limited()
 		c.evade(number, obstacle) // if nothing was found all of them, so that no pick comes here again
 	}
 	return nil, 0
@@ -55,22 +55,22 @@ func (c *cells) choose(group uint32, rnd *rand.Rand) (*Submission, uint32) {
 // draw draws a cell of a group that offers some by its weight, and a number that is
 // uniform over the bounds in it; of an ordered group it takes the first.
 func (c *cells) draw(group uint32, rnd *rand.Rand) (cell uint32, number uint64, ok bool) {
-	f := c.of
-	if f.order != strategy.Random {
-		in := &f.groups[group]
+	b := c.of
+	if b.order != strategy.Random {
+		in := &b.groups[group]
 		gate := in.first
 		if in.top != nil {
 			gate = in.top.heap[0]
 		}
-		f.meter.examined++
-		return f.gates[gate].entries[0].of, 0, true
+		b.meter.examined++
+		return b.gates[gate].entries[0].of, 0, true
 	}
-	g, number := f.sampleGate(&f.groups[group], queue.NoLimit, rnd)
+	g, number := b.sampleGate(&b.groups[group], queue.NoLimit, rnd)
 	if number >= g.total {
 		return 0, 0, false
 	}
 	x, number := g.find(number)
-	f.meter.examined++
+	b.meter.examined++
 	return x.of, number, number < c.list[x.of].total
 }
 
@@ -87,8 +87,8 @@ const (
 // cell it is the first submission.
 func (c *cells) pickFrom(cell uint32, number uint64) (s *Submission, draw uint32, is verdict) {
 	var x entry
-	f := c.of
-	if in := &c.list[cell]; f.order == strategy.Random {
+	b := c.of
+	if in := &c.list[cell]; b.order == strategy.Random {
 		x, number = in.find(number)
 	} else {
 		x = in.entries[0]

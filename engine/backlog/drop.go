@@ -14,8 +14,8 @@ const dropSlice = 4096
 // became so since the last call, each once, in the order in which they did. The slice is
 // valid until the next call but one.
 func (vs *views) Stirred() []*View {
-	notified := vs.frames.stirred
-	vs.frames.stirred, vs.notified = vs.notified[:0], notified
+	notified := vs.bases.stirred
+	vs.bases.stirred, vs.notified = vs.notified[:0], notified
 	kept := notified[:0]
 	for _, v := range notified {
 		v.stirred = false
@@ -35,7 +35,7 @@ func (vs *views) Stirred() []*View {
 func (vs *views) Drop(keep int) (count int) {
 	if len(vs.byKey) > keep {
 		var idle []*View
-		for v := range vs.frames.views() {
+		for v := range vs.bases.views() {
 			if !v.Watch {
 				idle = append(idle, v)
 			}
@@ -61,38 +61,38 @@ func (vs *views) Drop(keep int) (count int) {
 	return count
 }
 
-// drop makes the view unreachable. If no other view stands on its frame, Sweep later lets go of
-// the frame's submissions and terms.
+// drop makes the view unreachable. If no other view stands on its base, Sweep later lets go of
+// the base's submissions and terms.
 //
 // To take a large view apart takes milliseconds, in which no call could have the mutex.
 func (vs *views) drop(v *View) {
 	delete(vs.byKey, v.key)
 	v.state = dropped
-	vs.frames.stirred = slices.DeleteFunc(vs.frames.stirred, func(other *View) bool { return other == v })
+	vs.bases.stirred = slices.DeleteFunc(vs.bases.stirred, func(other *View) bool { return other == v })
 	if len(v.bands.views) > 1 {
 		v.bands.leave(v)
 		return
 	}
-	vs.detach(v.frame)
+	vs.detach(v.base)
 	if v.fair == nil {
 		return
 	}
 	for _, leaf := range v.fair.leaves {
 		leaf.state = dropped
-		vs.detach(leaf.frame)
+		vs.detach(leaf.base)
 	}
 	delete(vs.fair, v.fair.name)
 	v.fair.root.undo(&vs.Values)
 }
 
-// detach removes the frame from the tables that find it, and leaves it to Sweep.
-func (vs *views) detach(f *frame) {
-	f.dropped = true
-	vs.frames.detach(f)
-	if vs.frameOf[f.shape] == f {
-		delete(vs.frameOf, f.shape)
+// detach removes the base from the tables that find it, and leaves it to Sweep.
+func (vs *views) detach(b *base) {
+	b.dropped = true
+	vs.bases.detach(b)
+	if vs.baseOf[b.shape] == b {
+		delete(vs.baseOf, b.shape)
 	}
-	vs.dropped = append(vs.dropped, f)
+	vs.dropped = append(vs.dropped, b)
 }
 
 // Sweep takes apart the remains of dropped views, and moves gates of other views into their
@@ -101,87 +101,87 @@ func (vs *views) detach(f *frame) {
 func (vs *views) Sweep(most int) (clean bool) {
 	for len(vs.dropped) > 0 {
 		last := len(vs.dropped) - 1
-		f := vs.dropped[last]
-		for f.remains() {
+		b := vs.dropped[last]
+		for b.remains() {
 			if most <= 0 {
 				return false
 			}
 			most--
-			f.shed()
+			b.shed()
 		}
-		vs.forget(f)
+		vs.forget(b)
 		vs.dropped[last] = nil
 		vs.dropped = vs.dropped[:last]
 	}
-	for len(vs.frames.unsettled) > 0 {
+	for len(vs.bases.unsettled) > 0 {
 		if most <= 0 {
 			return false
 		}
-		most = vs.frames.unsettled[len(vs.frames.unsettled)-1].bands.reband(most)
+		most = vs.bases.unsettled[len(vs.bases.unsettled)-1].bands.reband(most)
 	}
 	return true
 }
 
-// remains says whether a dropped frame still holds something.
-func (f *frame) remains() bool {
-	return len(f.gates) > 0 || f.fewest != nil && len(f.fewest.turns) > 0 ||
-		f.cells != nil && len(f.cells.values) > 0 || f.fair != nil && len(f.fair.undone) > 0
+// remains says whether a dropped base still holds something.
+func (b *base) remains() bool {
+	return len(b.gates) > 0 || b.fewest != nil && len(b.fewest.turns) > 0 ||
+		b.cells != nil && len(b.cells.values) > 0 || b.fair != nil && len(b.fair.undone) > 0
 }
 
 // shed lets go of one submission of the last gate, or of that gate if it has none; then of
 // one value; of a fair view, of one tenant.
-func (f *frame) shed() {
-	if f.fair != nil {
-		f.fair.shed()
+func (b *base) shed() {
+	if b.fair != nil {
+		b.fair.shed()
 		return
 	}
-	last := len(f.gates) - 1
+	last := len(b.gates) - 1
 	switch {
 	case last >= 0:
-	case f.fewest != nil && len(f.fewest.turns) > 0:
-		f.fewest.shed()
+	case b.fewest != nil && len(b.fewest.turns) > 0:
+		b.fewest.shed()
 		return
 	default:
-		f.cells.shed()
+		b.cells.shed()
 		return
 	}
-	g := &f.gates[last]
+	g := &b.gates[last]
 	if g.empty() {
 		if g.watched != nil {
-			f.bands.unwatch(g.tally(), uint32(last))
+			b.bands.unwatch(g.tally(), uint32(last))
 		}
-		f.gates[last] = gate{}
-		f.gates = f.gates[:last]
+		b.gates[last] = gate{}
+		b.gates = b.gates[:last]
 		return
 	}
 	x := g.last()
-	if f.cells != nil {
-		x = f.cells.list[x.of].last()
+	if b.cells != nil {
+		x = b.cells.list[x.of].last()
 	}
-	s := f.subs.list[x.of]
-	f.take(s, x.at)
+	s := b.subs.list[x.of]
+	b.take(s, x.at)
 	s.dropMember(x.at)
 }
 
 // last is the entry that is the cheapest to take out.
 func (p *pool) last() entry { return p.entries[len(p.entries)-1] }
 
-func (vs *views) forget(f *frame) {
-	for _, x := range f.filters {
+func (vs *views) forget(b *base) {
+	for _, x := range b.filters {
 		vs.Values.releaseFilter(x)
 	}
-	if f.fewest != nil {
-		vs.Values.unlimit(f.fewest.key)
-		if f.fewest.without != nil {
-			vs.Values.unlimit(f.fewest.without)
+	if b.fewest != nil {
+		vs.Values.unlimit(b.fewest.key)
+		if b.fewest.without != nil {
+			vs.Values.unlimit(b.fewest.without)
 		}
 	}
-	for _, l := range f.limits {
+	for _, l := range b.limits {
 		if l.of >= strategy.Measures {
 			vs.Values.released(vs.Values.Rates.list[l.of-strategy.Measures])
 		}
 		vs.Values.unlimit(l.key)
 	}
-	vs.frames.remove(f)
-	*f = frame{dropped: true}
+	vs.bases.remove(b)
+	*b = base{dropped: true}
 }

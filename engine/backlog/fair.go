@@ -95,7 +95,7 @@ func (vs *views) makeRoom(asked bool) bool {
 // oldestFair counts the fair views that are of questions, or not, and finds the one that
 // was used the longest ago.
 func (vs *views) oldestFair(asked bool) (n int, oldest *View) {
-	for v := range vs.frames.views() {
+	for v := range vs.bases.views() {
 		if v.fair == nil || v.asked != asked {
 			continue
 		}
@@ -111,10 +111,10 @@ func (vs *views) makeFair(br *strategy.Branch, key string) *View {
 	for vs.named++; vs.named == 0 || vs.fair[vs.named] != nil; {
 		vs.named++
 	}
-	v, f := &View{key: key, most: queue.NoLimit}, &frame{}
-	vs.enlist(f)
-	f.next = 1 // it is built when its leaves are
-	f.bands.carry(v)
+	v, b := &View{key: key, most: queue.NoLimit}, &base{}
+	vs.enlist(b)
+	b.next = 1 // it is built when its leaves are
+	b.bands.carry(v)
 	v.fair = &fairness{view: v, name: vs.named}
 	vs.fair[vs.named] = v
 	v.fair.root = vs.divide(v.fair, br, nil)
@@ -138,9 +138,9 @@ func (vs *views) divide(f *fairness, br *strategy.Branch, path []int) *division 
 			continue
 		}
 		leaf := &View{key: inner.Key(), most: queue.NoLimit}
-		vs.makeFrame(inner).bands.carry(leaf)
+		vs.makeBase(inner).bands.carry(leaf)
 		leaf.outer, leaf.leaf, leaf.path, leaf.groups = f.view, uint8(len(f.leaves)), at, nil
-		d.arms[k].leaf = leaf.frame
+		d.arms[k].leaf = leaf.base
 		f.leaves = append(f.leaves, leaf)
 	}
 	if d.key != nil {
@@ -230,7 +230,7 @@ func (f *fairness) shed() {
 
 // choose chooses a submission of the tenant whose turn it is, and charges the tenant. It does so before
 // the chunk is taken, so that a tenant that leaves or is blocked by the take is already charged.
-func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
+func (f *fairness) choose(v *View, rnd *rand.Rand) (from *base, s *Submission, draw uint32) {
 	v.charge = Charge{}
 	if from, s, draw = f.root.shares[0].choose(rnd, &v.charge); s != nil {
 		v.charge.Ledger, v.charge.Leaf = f.name, from.leaf
@@ -240,7 +240,7 @@ func (f *fairness) choose(v *View, rnd *rand.Rand) (from *frame, s *Submission, 
 
 // choose is the next submission of the share. If limits turn out to hold back all submissions of a
 // tenant, it blocks the tenant and asks another one.
-func (s *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission, draw uint32) {
+func (s *share) choose(rnd *rand.Rand, charge *Charge) (from *base, sub *Submission, draw uint32) {
 	s.save()
 	around := charge.Estimate
 	for {
@@ -264,7 +264,7 @@ func (s *share) choose(rnd *rand.Rand, charge *Charge) (from *frame, sub *Submis
 }
 
 // ask asks one arm of a tenant.
-func (s *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission, draw uint32) {
+func (s *share) ask(number uint32, k int, rnd *rand.Rand, charge *Charge) (from *base, sub *Submission, draw uint32) {
 	at := int(number)*len(s.of.arms) + k
 	if s.of.arms[k].inner != nil {
 		if below := s.below[at]; below != nil {

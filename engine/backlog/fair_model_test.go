@@ -83,7 +83,7 @@ func (m *model) auditFair(v *View) {
 	size, offered := 0, 0
 	for i, leaf := range v.fair.leaves {
 		size, offered = size+leaf.size, offered+leaf.offered
-		if leaf.outer != v || int(leaf.leaf) != i || m.b.frames.list[leaf.number] != leaf.frame {
+		if leaf.outer != v || int(leaf.leaf) != i || m.b.bases.list[leaf.number] != leaf.base {
 			m.fatalf("view %s leaf %d is lost", v.key, i)
 		}
 	}
@@ -200,7 +200,7 @@ func (m *model) lags() map[string]float64 {
 			}
 		}
 	}
-	for v := range m.b.frames.views() {
+	for v := range m.b.bases.views() {
 		if v.fair != nil {
 			each(v, v.fair.root)
 		}

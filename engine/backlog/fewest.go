@@ -8,7 +8,7 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// fewest puts the values of a key with the fewest chunks in flight first in a frame. Each value has a group of its own,
+// fewest puts the values of a key with the fewest chunks in flight first in a base. Each value has a group of its own,
 // as tenants have, so that submissions of one value that a limit holds back stand apart from all others. The groups
 // that offer something are ranked by the chunks in flight of their value:
 //
@@ -21,7 +21,7 @@ import (
 //
 // Under Random the groups of one count stand in a sampler, and the samplers in a heap by their counts.
 type fewest struct {
-	of      *frame
+	of      *base
 	key     *metaKey
 	without *metaKey          // stands for the lack of it; nil: submissions without the key are not counted together
 	turns   []turn            // by group
@@ -50,11 +50,11 @@ type level struct {
 // groupRef marks the number of a group in gateRef.gate.
 const groupRef = 1 << 30
 
-func newFewest(f *frame, br *strategy.Branch) *fewest {
-	w := &fewest{of: f, key: f.Values.limitBy(br.Fewest), turns: []turn{{place: none}},
+func newFewest(b *base, br *strategy.Branch) *fewest {
+	w := &fewest{of: b, key: b.Values.limitBy(br.Fewest), turns: []turn{{place: none}},
 		groupOf: map[uint32]uint32{}, levels: map[uint32]*level{}}
 	if br.FewestOne {
-		w.without = f.Values.limitBy(queue.Without(br.Fewest))
+		w.without = b.Values.limitBy(queue.Without(br.Fewest))
 	}
 	return w
 }
@@ -129,9 +129,9 @@ func (w *fewest) drop(number uint32) {
 	}
 }
 
-// A dropped frame can have a million groups, and no call may take them all apart at once.
+// A dropped base can have a million groups, and no call may take them all apart at once.
 //
-// shed lets go of the last group of a frame that is dropped.
+// shed lets go of the last group of a base that is dropped.
 func (w *fewest) shed() {
 	last := uint32(len(w.turns) - 1)
 	if w.turns[last].term != nil {
@@ -142,19 +142,19 @@ func (w *fewest) shed() {
 
 // rank puts a group where it belongs, after its count or its offer changed.
 func (w *fewest) rank(number uint32) {
-	f, x := w.of, &w.turns[number]
-	offers := f.groups[number].offered > 0
+	b, x := w.of, &w.turns[number]
+	offers := b.groups[number].offered > 0
 	// only the first submission of the group may have changed, so a group that stays is not moved
 	switch {
-	case !offers || x.place != none && f.order == strategy.Random && x.exp != exponent(f.weight(number)):
+	case !offers || x.place != none && b.order == strategy.Random && x.exp != exponent(b.weight(number)):
 		w.leave(number)
-	case x.place != none && f.order != strategy.Random:
+	case x.place != none && b.order != strategy.Random:
 		heapFix(byFewest{w}, w.heap, int(x.place))
 	}
 	switch {
 	case !offers || x.place != none:
-	case f.order == strategy.Random:
-		x.exp = exponent(f.weight(number))
+	case b.order == strategy.Random:
+		x.exp = exponent(b.weight(number))
 		x.place = w.level(x.flight).add(x.exp, entry{of: number})
 	default:
 		w.heap = heapPush(byFewest{w}, w.heap, number)
@@ -171,7 +171,7 @@ func (w *fewest) leave(number uint32) {
 		w.heap = trimmed(heapRemove(byFewest{w}, w.heap, int(x.place)))
 	default:
 		l := w.levels[x.flight]
-		w.of.trail.noteRemoval(spot{frame: w.of, kind: ofTurns, in: x.flight, exp: x.exp, place: x.place}, &l.sampler)
+		w.of.trail.noteRemoval(spot{base: w.of, kind: ofTurns, in: x.flight, exp: x.exp, place: x.place}, &l.sampler)
 		if moved, ok := l.remove(x.exp, x.place); ok {
 			w.turns[moved.of].place = x.place
 		}
@@ -201,13 +201,13 @@ func (w *fewest) level(flight uint32) *level {
 
 // choose is the next submission, and for Random a number that is uniform over its available chunks.
 func (w *fewest) choose(most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
-	f := w.of
-	if f.order == strategy.Random {
+	b := w.of
+	if b.order == strategy.Random {
 		return w.sample(most, rnd)
 	}
-	for len(w.heap) > 0 && !f.meter.tired() {
+	for len(w.heap) > 0 && !b.meter.tired() {
 		number := w.heap[0]
-		s, draw = f.choose(number, most, rnd)
+		s, draw = b.choose(number, most, rnd)
 		// where it moved something out of the way, another value may come first now
 		if s != nil && w.heap[0] == number {
 			return s, draw
@@ -220,45 +220,45 @@ func (w *fewest) choose(most uint32, rnd *rand.Rand) (s *Submission, draw uint32
 // available chunks. After a rejection it begins again with a value: otherwise values with fewer rejections would come
 // too rarely.
 func (w *fewest) sample(most uint32, rnd *rand.Rand) (*Submission, uint32) {
-	f := w.of
-	for len(w.least) > 0 && !f.meter.tired() {
+	b := w.of
+	for len(w.least) > 0 && !b.meter.tired() {
 		x, number := w.least[0].find(rnd.Uint64N(w.least[0].total))
-		in := &f.groups[x.of]
-		g := &f.gates[in.first]
-		if number >= f.weight(x.of) {
-			f.redrawn()
+		in := &b.groups[x.of]
+		g := &b.gates[in.first]
+		if number >= b.weight(x.of) {
+			b.redrawn()
 			continue
 		}
 		if in.top != nil {
 			x, number = in.top.find(number)
-			g = &f.gates[x.of]
+			g = &b.gates[x.of]
 		}
 		if number >= g.total {
-			f.redrawn()
+			b.redrawn()
 			continue
 		}
 		x, number = g.find(number)
-		s := f.subs.list[x.of]
-		f.meter.examined++
+		s := b.subs.list[x.of]
+		b.meter.examined++
 		switch {
 		case number >= uint64(s.available):
-			f.redrawn()
-		case !f.heldBack(s, x.at, most):
+			b.redrawn()
+		case !b.heldBack(s, x.at, most):
 			return s, uint32(number)
 		}
 	}
 	return nil, 0
 }
 
-// weight is the sum of the bounds of the submissions that a group of a Random frame offers.
-func (f *frame) weight(group uint32) uint64 {
-	if in := &f.groups[group]; in.top != nil {
+// weight is the sum of the bounds of the submissions that a group of a Random base offers.
+func (b *base) weight(group uint32) uint64 {
+	if in := &b.groups[group]; in.top != nil {
 		return in.top.total
 	}
-	return f.gates[f.groups[group].first].total
+	return b.gates[b.groups[group].first].total
 }
 
-// bytes is the memory of the groups beyond that of every frame.
+// bytes is the memory of the groups beyond that of every base.
 func (w *fewest) bytes() uint64 { return uint64(len(w.turns)) * turnBytes }
 
 // turnBytes are the bytes of a group: its turn, its place in the heap, in groupOf, and in the list of its term.
@@ -268,22 +268,22 @@ const turnBytes = uint64(unsafe.Sizeof(turn{}))*9/8 + rankBytes + numberOfBytes 
 type byFewest struct{ w *fewest }
 
 func (b byFewest) before(a, y uint32) bool {
-	f := b.w.of
+	on := b.w.of
 	if fa, fy := b.w.turns[a].flight, b.w.turns[y].flight; fa != fy {
 		return fa < fy
 	}
-	return before(f.order, f.firstIn(a), f.firstIn(y))
+	return before(on.order, on.firstIn(a), on.firstIn(y))
 }
 
 func (b byFewest) moved(number uint32, to int) { b.w.turns[number].place = uint32(to) }
 
 // firstIn is the first submission of an ordered group that offers something.
-func (f *frame) firstIn(group uint32) *Submission {
-	in := &f.groups[group]
+func (b *base) firstIn(group uint32) *Submission {
+	in := &b.groups[group]
 	if in.top != nil {
-		return f.firstOf(in.top.heap[0])
+		return b.firstOf(in.top.heap[0])
 	}
-	return f.firstOf(in.first)
+	return b.firstOf(in.first)
 }
 
 // byFlight ranks levels by their counts.

@@ -25,7 +25,7 @@ type top struct {
 	sampler          // Random: by their weight
 	heap    []uint32 // other orders: by their first submissions
 
-	next   *top   // of a frame with bands that of the next larger number
+	next   *top   // of a base with bands that of the next larger number
 	max    uint32 // where the band ends, and the view's number
 	slot   uint8  // by which gates know it
 	wanted bool   // there is a view of the number
@@ -36,14 +36,14 @@ type top struct {
 //	counter of company=7 reaches the limit ─► every gate that watches it leaves its group's top
 //	falls below it                          ─► it comes back
 //
-// That is a few heap operations for each frame, when a value reaches its limit, and none at a pick.
+// That is a few heap operations for each base, when a value reaches its limit, and none at a pick.
 // The other way round, each pick would look at submissions that it may not take: with a million of
 // them behind limits, a million looks.
 type gate struct {
 	pool
 	watched      *term  // nil for the free gate
 	max          uint32 // it is shut from here on; if there are bands, to views whose band this ends
-	group        uint32 // in frame.groups
+	group        uint32 // in base.groups
 	place        uint32 // in its group's top
 	older, newer uint32 // of the same group
 	topExp       uint8
@@ -108,58 +108,58 @@ func (g *gate) isShutByRate() bool { return g.tally().pace().reached(g.max) }
 // pick examines it for nothing; otherwise that of its first limit.
 // A submission with several limits is in one gate only. If that gate opens while another limit is reached, a pick
 // finds the submission and moves it behind the other gate (the worst case of nested limits in docs/STRATEGIES.md).
-func (f *frame) home(s *Submission, group uint32) uint32 {
-	if t := f.obstacle(s, queue.NoLimit); t.term != nil {
-		return f.gateFor(group, t)
+func (b *base) home(s *Submission, group uint32) uint32 {
+	if t := b.obstacle(s, queue.NoLimit); t.term != nil {
+		return b.gateFor(group, t)
 	}
-	for _, l := range f.limits {
+	for _, l := range b.limits {
 		if t := s.termOf(l.key); t != nil {
-			return f.gateFor(group, tally{t, l.of})
+			return b.gateFor(group, tally{t, l.of})
 		}
 	}
-	return f.freeGate(group)
+	return b.freeGate(group)
 }
 
 // gateFor is the group's gate for a tally; made when there is none, and kept as long as
 // the group and the term.
-func (f *frame) gateFor(group uint32, t tally) uint32 {
+func (b *base) gateFor(group uint32, t tally) uint32 {
 	key := gateKey{group, t.number, t.of}
-	if number, ok := f.gateOf[key]; ok {
+	if number, ok := b.gateOf[key]; ok {
 		return number
 	}
-	number := f.addGate(group)
-	f.gates[number].watched, f.gates[number].of = t.term, t.of
-	f.strays = f.strays || f.limits.on(t) == queue.NoLimit
-	if f.gateOf == nil {
-		f.gateOf = map[gateKey]uint32{}
+	number := b.addGate(group)
+	b.gates[number].watched, b.gates[number].of = t.term, t.of
+	b.strays = b.strays || b.limits.on(t) == queue.NoLimit
+	if b.gateOf == nil {
+		b.gateOf = map[gateKey]uint32{}
 	}
-	f.gateOf[key] = number
-	f.bands.watch(number)
+	b.gateOf[key] = number
+	b.bands.watch(number)
 	return number
 }
 
-func (f *frame) freeGate(group uint32) uint32 {
-	if f.groups[group].free == none {
-		f.groups[group].free = f.addGate(group)
+func (b *base) freeGate(group uint32) uint32 {
+	if b.groups[group].free == none {
+		b.groups[group].free = b.addGate(group)
 	}
-	return f.groups[group].free
+	return b.groups[group].free
 }
 
 // addGate adds a gate to a group. From the second on the group has a top.
 // A group with one gate needs no top: its first submission is the gate's. Most tenants have one gate.
-func (f *frame) addGate(group uint32) (number uint32) {
-	if last := len(f.freeGates) - 1; last >= 0 {
-		number, f.freeGates = f.freeGates[last], f.freeGates[:last]
+func (b *base) addGate(group uint32) (number uint32) {
+	if last := len(b.freeGates) - 1; last >= 0 {
+		number, b.freeGates = b.freeGates[last], b.freeGates[:last]
 	} else {
-		number = uint32(len(f.gates))
-		f.gates = appended(f.gates, gate{})
+		number = uint32(len(b.gates))
+		b.gates = appended(b.gates, gate{})
 	}
-	in := &f.groups[group]
-	f.gates[number].group, f.gates[number].newer, f.gates[number].older = group, none, in.first
+	in := &b.groups[group]
+	b.gates[number].group, b.gates[number].newer, b.gates[number].older = group, none, in.first
 	if in.first != none {
-		f.gates[in.first].newer = number
+		b.gates[in.first].newer = number
 		if in.top == nil {
-			f.addTop(in)
+			b.addTop(in)
 		}
 	}
 	in.first = number
@@ -167,180 +167,180 @@ func (f *frame) addGate(group uint32) (number uint32) {
 }
 
 // addTop gives a group a top, with the one gate that it may have had until now.
-func (f *frame) addTop(in *group) {
+func (b *base) addTop(in *group) {
 	in.top = &top{slot: 1}
-	if in.first != none && f.gates[in.first].offered {
-		f.rank(in.top, in.first)
+	if in.first != none && b.gates[in.first].offered {
+		b.rank(in.top, in.first)
 	}
 }
 
 // dropRef gives up an empty gate or a value that no cell has: its term is gone.
-func (f *frame) dropRef(number uint32) {
+func (b *base) dropRef(number uint32) {
 	switch {
 	case number&valueRef != 0:
-		f.cells.dropValue(number &^ valueRef)
+		b.cells.dropValue(number &^ valueRef)
 		return
 	case gateRef{gate: number}.isGroup():
-		f.fewest.drop(number &^ groupRef)
+		b.fewest.drop(number &^ groupRef)
 		return
 	}
-	f.dropGate(number)
+	b.dropGate(number)
 }
 
 // relimit is called when the operator's limit of a gate's or value's term changed. It
 // returns the number at which it shuts now.
-func (f *frame) relimit(number, limit uint32) (max uint32) {
+func (b *base) relimit(number, limit uint32) (max uint32) {
 	if number&valueRef != 0 {
-		return f.cells.relimit(number&^valueRef, limit)
+		return b.cells.relimit(number&^valueRef, limit)
 	}
-	g := &f.gates[number]
-	g.max = min(f.limits.on(g.tally()), limit)
+	g := &b.gates[number]
+	g.max = min(b.limits.on(g.tally()), limit)
 	return g.max
 }
 
 // dropGate gives up an empty gate.
 // The list of gates of a group is linked both ways, so that a gate in the middle leaves in constant time.
-func (f *frame) dropGate(number uint32) {
-	g := &f.gates[number]
-	in := &f.groups[g.group]
+func (b *base) dropGate(number uint32) {
+	g := &b.gates[number]
+	in := &b.groups[g.group]
 	if g.watched != nil {
-		delete(f.gateOf, gateKey{g.group, g.watched.number, g.of})
+		delete(b.gateOf, gateKey{g.group, g.watched.number, g.of})
 	} else {
 		in.free = none
 	}
 	if g.older != none {
-		f.gates[g.older].newer = g.newer
+		b.gates[g.older].newer = g.newer
 	}
 	if g.newer != none {
-		f.gates[g.newer].older = g.older
+		b.gates[g.newer].older = g.older
 	} else {
 		in.first = g.older
 	}
-	if in.first != none && f.gates[in.first].older == none && !f.bands.on {
+	if in.first != none && b.gates[in.first].older == none && !b.bands.on {
 		in.top = nil
 	}
 	*g = gate{}
-	f.freeGates = append(f.freeGates, number)
+	b.freeGates = append(b.freeGates, number)
 }
 
 // put enters a submission, for its member at `at`, into a gate, or in a view of cells into a cell. The member of a
-// submission in a frame says where it stands: the gate and the place within it. Any code that moves an entry has to
+// submission in a base says where it stands: the gate and the place within it. Any code that moves an entry has to
 // update the member, or a later take would remove the entry of another one.
-func (f *frame) put(s *Submission, at, number uint32) {
-	p := f.poolOf(number)
-	f.groups[f.groupAt(number)].size++
-	f.count(0, 1)
-	f.cover(s, 1)
+func (b *base) put(s *Submission, at, number uint32) {
+	p := b.poolOf(number)
+	b.groups[b.groupAt(number)].size++
+	b.count(0, 1)
+	b.cover(s, 1)
 	s.members[at].gate = number
 	x := entry{s.slot, at}
-	if f.order == strategy.Random {
+	if b.order == strategy.Random {
 		s.members[at].place = p.add(exponent(uint64(s.available)), x)
 	} else {
-		p.entries = heapPush(byOrder{f}, p.entries, x)
+		p.entries = heapPush(byOrder{b}, p.entries, x)
 	}
-	f.changed(number)
+	b.changed(number)
 }
 
 // poolOf is where submissions whose members have the number stand.
-func (f *frame) poolOf(number uint32) *pool {
-	if f.cells != nil {
-		return &f.cells.list[number].pool
+func (b *base) poolOf(number uint32) *pool {
+	if b.cells != nil {
+		return &b.cells.list[number].pool
 	}
-	return &f.gates[number].pool
+	return &b.gates[number].pool
 }
 
 // groupAt returns the group of these submissions.
-func (f *frame) groupAt(number uint32) uint32 {
-	if f.cells != nil {
-		return f.cells.list[number].group
+func (b *base) groupAt(number uint32) uint32 {
+	if b.cells != nil {
+		return b.cells.list[number].group
 	}
-	return f.gates[number].group
+	return b.gates[number].group
 }
 
 // changed is for a pool that changed.
-func (f *frame) changed(number uint32) {
-	if f.cells != nil {
-		f.cells.reseat(number)
+func (b *base) changed(number uint32) {
+	if b.cells != nil {
+		b.cells.reseat(number)
 		return
 	}
-	f.refresh(number)
+	b.refresh(number)
 }
 
 // take is the inverse of put; the submission's member stays.
-func (f *frame) take(s *Submission, at uint32) {
+func (b *base) take(s *Submission, at uint32) {
 	m := s.members[at]
-	f.groups[f.groupAt(m.gate)].size--
-	f.count(0, -1)
-	f.cover(s, -1)
-	f.pull(m, exponent(uint64(s.available)))
-	f.changed(m.gate)
+	b.groups[b.groupAt(m.gate)].size--
+	b.count(0, -1)
+	b.cover(s, -1)
+	b.pull(m, exponent(uint64(s.available)))
+	b.changed(m.gate)
 }
 
 // pull removes the entry of a member, and does not update the place that held it.
 // For Random the last entry of a bucket takes the free place, so the member of that one moves. Heaps tell of moves
 // themselves (moved).
-func (f *frame) pull(m member, exp uint8) {
-	p := f.poolOf(m.gate)
-	if f.order != strategy.Random {
-		p.entries = trimmed(heapRemove(byOrder{f}, p.entries, int(m.place)))
+func (b *base) pull(m member, exp uint8) {
+	p := b.poolOf(m.gate)
+	if b.order != strategy.Random {
+		p.entries = trimmed(heapRemove(byOrder{b}, p.entries, int(m.place)))
 		return
 	}
-	f.trail.noteRemoval(spot{frame: f, kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
+	b.trail.noteRemoval(spot{base: b, kind: ofSubmissions, in: m.gate, exp: exp, place: m.place}, &p.sampler)
 	if moved, ok := p.remove(exp, m.place); ok {
-		f.subs.list[moved.of].members[moved.at].place = m.place
+		b.subs.list[moved.of].members[moved.at].place = m.place
 	}
 }
 
 // reweigh moves the entry of a member of a Random view to the bucket of another exponent.
-func (f *frame) reweigh(s *Submission, at uint32, from, to uint8) {
+func (b *base) reweigh(s *Submission, at uint32, from, to uint8) {
 	m := &s.members[at]
-	f.pull(*m, from)
-	m.place = f.poolOf(m.gate).add(to, entry{s.slot, at})
-	f.changed(m.gate)
+	b.pull(*m, from)
+	m.place = b.poolOf(m.gate).add(to, entry{s.slot, at})
+	b.changed(m.gate)
 }
 
 // rerank moves the entry of a member after the priority of its submission changed.
-func (f *frame) rerank(m member) {
-	heapFix(byOrder{f}, f.poolOf(m.gate).entries, int(m.place))
-	f.changed(m.gate)
+func (b *base) rerank(m member) {
+	heapFix(byOrder{b}, b.poolOf(m.gate).entries, int(m.place))
+	b.changed(m.gate)
 }
 
 // entryOf is where a member's entry is.
-func (f *frame) entryOf(s *Submission, m member) *entry {
-	p := f.poolOf(m.gate)
-	if f.order != strategy.Random {
+func (b *base) entryOf(s *Submission, m member) *entry {
+	p := b.poolOf(m.gate)
+	if b.order != strategy.Random {
 		return &p.entries[m.place]
 	}
 	return &p.nth(p.search(exponent(uint64(s.available)))).entries[m.place]
 }
 
 // counted is called when the counter of a gate or value passed its limit.
-func (f *frame) counted(number uint32) {
+func (b *base) counted(number uint32) {
 	if number&valueRef != 0 {
-		f.cells.listValue(number &^ valueRef)
+		b.cells.listValue(number &^ valueRef)
 		return
 	}
-	f.refresh(number)
-	f.report(f.gates[number].group)
+	b.refresh(number)
+	b.report(b.gates[number].group)
 }
 
 // refresh puts a gate into its group's top, takes it out or moves it there, after its
 // content or its counter changed.
 // Only refresh changes `offered`, the state that the group's count and the waiters rely on, so both agree.
-func (f *frame) refresh(number uint32) {
-	g := &f.gates[number]
-	in := &f.groups[g.group]
+func (b *base) refresh(number uint32) {
+	g := &b.gates[number]
+	in := &b.groups[g.group]
 	offered := !g.empty() && g.isOpen()
-	if f.bands.on {
-		f.refreshBanded(in, number, offered)
+	if b.bands.on {
+		b.refreshBanded(in, number, offered)
 		return
 	}
 	switch {
 	case in.top == nil:
 	case offered && !g.offered:
-		f.rank(in.top, number)
+		b.rank(in.top, number)
 	case g.offered:
-		f.move(in.top, number, offered)
+		b.move(in.top, number, offered)
 	}
 	if offered != g.offered {
 		change := -1
@@ -349,16 +349,16 @@ func (f *frame) refresh(number uint32) {
 		}
 		g.offered = offered
 		in.offered += int32(change)
-		f.count(change, 0)
+		b.count(change, 0)
 	}
-	if f.fewest != nil {
-		f.fewest.rank(g.group)
+	if b.fewest != nil {
+		b.fewest.rank(g.group)
 	}
 }
 
 // refreshBanded is refresh for a gate that is in one of several tops.
-func (f *frame) refreshBanded(in *group, number uint32, offered bool) {
-	g := &f.gates[number]
+func (b *base) refreshBanded(in *group, number uint32, offered bool) {
+	g := &b.gates[number]
 	var from, to *top
 	change := 0
 	if g.offered {
@@ -366,90 +366,90 @@ func (f *frame) refreshBanded(in *group, number uint32, offered bool) {
 		change--
 	}
 	if offered {
-		to = f.bands.topFor(g)
+		to = b.bands.topFor(g)
 	}
 	if g.offered = to != nil; g.offered {
 		change++
 	}
 	in.offered += int32(change)
-	f.count(change, 0)
+	b.count(change, 0)
 	if from == to {
 		if to != nil {
-			f.move(to, number, true)
+			b.move(to, number, true)
 		}
 		return
 	}
 	if from != nil {
-		f.move(from, number, false)
+		b.move(from, number, false)
 		from.heap = trimmed(from.heap) // it may have held all gates before their counters rose
 	}
 	if to != nil {
-		f.rank(to, number)
+		b.rank(to, number)
 	}
-	f.bands.offer(from, to)
+	b.bands.offer(from, to)
 }
 
 // rank enters a gate into a top of its group.
-func (f *frame) rank(t *top, number uint32) {
-	g := &f.gates[number]
+func (b *base) rank(t *top, number uint32) {
+	g := &b.gates[number]
 	g.band = t.slot
-	if f.order == strategy.Random {
+	if b.order == strategy.Random {
 		g.topExp = exponent(g.total)
 		g.place = t.add(g.topExp, entry{of: number})
 		return
 	}
-	t.heap = heapPush(byFirst{f}, t.heap, number)
+	t.heap = heapPush(byFirst{b}, t.heap, number)
 }
 
 // move puts a gate that is in a top where it belongs now, or takes it out.
-func (f *frame) move(t *top, number uint32, stays bool) {
-	g := &f.gates[number]
-	if f.order != strategy.Random {
+func (b *base) move(t *top, number uint32, stays bool) {
+	g := &b.gates[number]
+	if b.order != strategy.Random {
 		if stays {
-			heapFix(byFirst{f}, t.heap, int(g.place))
+			heapFix(byFirst{b}, t.heap, int(g.place))
 		} else {
-			t.heap = heapRemove(byFirst{f}, t.heap, int(g.place))
+			t.heap = heapRemove(byFirst{b}, t.heap, int(g.place))
 		}
 		return
 	}
 	if stays && exponent(g.total) == g.topExp {
 		return
 	}
-	f.trail.noteRemoval(spot{frame: f, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place},
+	b.trail.noteRemoval(spot{base: b, kind: ofGates, in: g.group, band: t.slot, exp: g.topExp, place: g.place},
 		&t.sampler)
 	if moved, ok := t.remove(g.topExp, g.place); ok {
-		f.gates[moved.of].place = g.place
+		b.gates[moved.of].place = g.place
 	}
 	if stays {
-		f.rank(t, number)
+		b.rank(t, number)
 	}
 }
 
 // byOrder ranks submissions by the view's order.
-type byOrder struct{ f *frame }
+type byOrder struct{ on *base }
 
 func (b byOrder) before(a, y entry) bool {
-	return before(b.f.order, b.f.subs.list[a.of], b.f.subs.list[y.of])
+	return before(b.on.order, b.on.subs.list[a.of], b.on.subs.list[y.of])
 }
 
 func (b byOrder) moved(x entry, to int) {
-	b.f.subs.list[x.of].members[x.at].place = uint32(to)
+	b.on.subs.list[x.of].members[x.at].place = uint32(to)
 }
 
 // byFirst ranks gates by their first submissions.
-type byFirst struct{ f *frame }
+type byFirst struct{ on *base }
 
 func (b byFirst) before(a, y uint32) bool {
-	return before(b.f.order, b.f.firstOf(a), b.f.firstOf(y))
+	return before(b.on.order, b.on.firstOf(a), b.on.firstOf(y))
 }
 
-func (b byFirst) moved(number uint32, to int) { b.f.gates[number].place = uint32(to) }
+func (b byFirst) moved(number uint32, to int) { b.on.gates[number].place = uint32(to) }
 
 // firstOf is the first submission of a gate that is not empty.
-func (f *frame) firstOf(number uint32) *Submission {
-	x := f.gates[number].entries[0]
-	if f.cells != nil {
-		return f.cells.headOf(x.of)
+func (b *base) firstOf(number uint32) *Submission {
+	x := b.gates[number].entries[0]
+	if b.cells != nil {
+		return b.cells.headOf(x.of)
 	}
-	return f.subs.list[x.of]
+	return b.subs.list[x.of]
 }

@@ -18,8 +18,8 @@ import (
 // them in a single step. `first` finds the cell of a row by its hash; cells with one hash are
 // linked by `next`.
 type grid struct {
-	frame  uint32 // whose gates counters tell
-	limits limits // of the frame
+	base  uint32 // whose gates counters tell
+	limits limits // of the base
 	meter  *meter
 
 	list    []cell
@@ -192,7 +192,7 @@ func (g *grid) room(dim int) uint64 {
 }
 
 // valueFor is the view's value of a tally; made when there is none, and kept as long as the term.
-func (g *grid) valueFor(t tally, dim, base uint32) (number uint32) {
+func (g *grid) valueFor(t tally, dim, most uint32) (number uint32) {
 	if number, ok := g.valueOf[t]; ok {
 		return number
 	}
@@ -202,10 +202,10 @@ func (g *grid) valueFor(t tally, dim, base uint32) (number uint32) {
 		number = uint32(len(g.values))
 		g.values = append(g.values, value{})
 	}
-	g.values[number] = value{term: t.term, of: t.of, max: min(base, t.counter().limit), dim: uint8(dim),
+	g.values[number] = value{term: t.term, of: t.of, max: min(most, t.counter().limit), dim: uint8(dim),
 		place: none, counter: t.counter()}
 	g.valueOf[t] = number
-	t.watch(gateRef{g.values[number].max, g.frame, number | valueRef})
+	t.watch(gateRef{g.values[number].max, g.base, number | valueRef})
 	return number
 }
 
@@ -331,12 +331,12 @@ func (g *grid) lookUp(group uint32) {
 // now.
 func (g *grid) relimit(number, limit uint32) (max uint32) {
 	v := &g.values[number]
-	v.max = min(g.base(v), limit)
+	v.max = min(g.most(v), limit)
 	return v.max
 }
 
-// base is the limit of the view for a value; an extra has none.
-func (g *grid) base(v *value) uint32 {
+// most is the limit of the view for a value; an extra has none.
+func (g *grid) most(v *value) uint32 {
 	if int(v.dim) == len(g.limits) {
 		return queue.NoLimit
 	}
@@ -344,11 +344,11 @@ func (g *grid) base(v *value) uint32 {
 }
 
 // shed lets go of the last value.
-// A frame that is dropped gives its values up one by one, in slices, as each is watched by a term.
+// A base that is dropped gives its values up one by one, in slices, as each is watched by a term.
 func (g *grid) shed() {
 	last := uint32(len(g.values) - 1)
 	if t := g.values[last].tally(); t.term != nil {
-		t.unwatch(g.frame, last|valueRef)
+		t.unwatch(g.base, last|valueRef)
 	}
 	g.values = g.values[:last]
 }

@@ -53,10 +53,10 @@ func (b *Backlog) Head(v *View, rnd *rand.Rand) (h Head, ok bool) {
 }
 
 // headOf is the head that a submission makes.
-func (f *frame) headOf(s *Submission) Head {
+func (b *base) headOf(s *Submission) Head {
 	h := Head{Priority: s.priority, ID: s.id}
-	if f.fewest != nil {
-		if t := f.fewest.termOf(s); t != nil {
+	if b.fewest != nil {
+		if t := b.fewest.termOf(s); t != nil {
 			h.Flight = t.inFlight()
 		}
 	}
@@ -64,19 +64,19 @@ func (f *frame) headOf(s *Submission) Head {
 }
 
 // randomHead weighs a Random view.
-func (f *frame) randomHead(most uint32) (h Head, ok bool) {
-	switch in := &f.groups[0]; {
-	case f.fewest != nil:
-		if len(f.fewest.least) == 0 {
+func (b *base) randomHead(most uint32) (h Head, ok bool) {
+	switch in := &b.groups[0]; {
+	case b.fewest != nil:
+		if len(b.fewest.least) == 0 {
 			return h, false
 		}
-		h.Flight, h.Weight = f.fewest.least[0].flight, f.fewest.least[0].total
-	case f.bands.on:
+		h.Flight, h.Weight = b.fewest.least[0].flight, b.fewest.least[0].total
+	case b.bands.on:
 		for t := in.top; t != nil && t.max <= most; t = t.next {
 			h.Weight += t.total
 		}
 	case in.offered > 0:
-		h.Weight = f.weight(0)
+		h.Weight = b.weight(0)
 	}
 	return h, h.Weight > 0
 }

@@ -18,7 +18,7 @@ type Division struct {
 
 // Divisions calls fn for the Fair blocks of all standing views, those of one branch after each other.
 func (l *ledgers) Divisions(fn func(Division)) {
-	for v := range l.views.frames.views() {
+	for v := range l.views.bases.views() {
 		if v.fair == nil {
 			continue
 		}

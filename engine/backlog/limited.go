@@ -50,9 +50,9 @@ func (v *View) saturated(left *int, fn func(queue.Saturated) bool) bool {
 
 // holdsFree says whether a pool has a submission that no rule covers; in a pool of cells it looks into
 // the cells. It looks at up to *left submissions.
-func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
-	book := f.Rules.book
-	if f.ruled[book] == 0 {
+func (b *base) holdsFree(p *pool, ofCells bool, left *int) bool {
+	book := b.Rules.book
+	if b.ruled[book] == 0 {
 		return true
 	}
 	for i := range p.count() {
@@ -60,13 +60,13 @@ func (f *frame) holdsFree(p *pool, ofCells bool, left *int) bool {
 			switch {
 			case *left <= 0:
 				return false
-			case ofCells && f.holdsFree(&f.cells.list[x.of].pool, false, left):
+			case ofCells && b.holdsFree(&b.cells.list[x.of].pool, false, left):
 				return true
 			case ofCells:
 				continue
 			}
 			*left--
-			if f.subs.list[x.of].ruling[book] == queue.Unruled {
+			if b.subs.list[x.of].ruling[book] == queue.Unruled {
 				return true
 			}
 		}

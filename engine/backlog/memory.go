@@ -34,10 +34,10 @@ const (
 // ledgerBytes are the bytes of a tenant in the ledger of its share.
 const ledgerBytes = 96
 
-// viewBytes are the bytes of a view beside its frame.
+// viewBytes are the bytes of a view beside its base.
 const viewBytes = uint64(unsafe.Sizeof(View{})) + uint64(unsafe.Sizeof(top{})) + 64
 
-// Bytes is about how much memory the view takes: of a frame that it shares with others an equal part,
+// Bytes is about how much memory the view takes: of a base that it shares with others an equal part,
 // and nothing if only questions made it but not the others. So the bytes of all views add up to the
 // memory of all.
 func (v *View) Bytes() uint64 {
@@ -50,28 +50,28 @@ func (v *View) Bytes() uint64 {
 			return n
 		}
 	}
-	return n + v.frame.claimed()/max(sharing, 1)
+	return n + v.base.claimed()/max(sharing, 1)
 }
 
-// claimed is the memory of the frame, or the most that it may become.
-func (f *frame) claimed() uint64 { return max(f.promised, f.bytes()) }
+// claimed is the memory of the base, or the most that it may become.
+func (b *base) claimed() uint64 { return max(b.promised, b.bytes()) }
 
-func (f *frame) bytes() uint64 {
-	n := uint64(unsafe.Sizeof(*f)) + uint64(len(f.shape)) + 64*uint64(len(f.limits)+len(f.filters))
-	if f := f.fair; f != nil {
+func (b *base) bytes() uint64 {
+	n := uint64(unsafe.Sizeof(*b)) + uint64(len(b.shape)) + 64*uint64(len(b.limits)+len(b.filters))
+	if f := b.fair; f != nil {
 		for _, leaf := range f.leaves {
 			n += leaf.bytes()
 		}
 		return n + f.root.bytes()
 	}
-	n += uint64(f.size) * (memberBytes + entryBytes)
-	n += uint64(cap(f.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(f.gates))*rankBytes +
-		uint64(len(f.gateOf))*(gateOfBytes+watchBytes)
-	n += uint64(cap(f.groups)) * uint64(unsafe.Sizeof(group{}))
-	if f.fewest != nil {
-		n += f.fewest.bytes()
+	n += uint64(b.size) * (memberBytes + entryBytes)
+	n += uint64(cap(b.gates))*uint64(unsafe.Sizeof(gate{})) + uint64(len(b.gates))*rankBytes +
+		uint64(len(b.gateOf))*(gateOfBytes+watchBytes)
+	n += uint64(cap(b.groups)) * uint64(unsafe.Sizeof(group{}))
+	if b.fewest != nil {
+		n += b.fewest.bytes()
 	}
-	if c := f.cells; c != nil {
+	if c := b.cells; c != nil {
 		n += uint64(cap(c.list))*uint64(unsafe.Sizeof(cell{})) + 4*uint64(cap(c.rows)) + uint64(len(c.first))*firstBytes
 		n += uint64(cap(c.values))*(uint64(unsafe.Sizeof(value{}))+4) + uint64(len(c.valueOf))*(valueOfBytes+watchBytes)
 	}
@@ -101,7 +101,7 @@ type Memory struct{ Views, Asked uint64 }
 
 // Memory adds up the views.
 func (vs *views) Memory() (m Memory) {
-	for v := range vs.frames.views() {
+	for v := range vs.bases.views() {
 		if v.asked {
 			m.Asked += v.Bytes()
 		} else {
@@ -120,7 +120,7 @@ func (vs *views) Promise(v *View) uint64 {
 	}
 	v.granted = true
 	if v.unmet() > 0 {
-		v.frame.promised = v.frame.bytes() + v.foreseen()
+		v.base.promised = v.base.bytes() + v.foreseen()
 	}
 	return v.Bytes()
 }
@@ -128,7 +128,7 @@ func (vs *views) Promise(v *View) uint64 {
 // Forgo drops a view that memory has no space for, unless a waiter needs it.
 func (vs *views) Forgo(v *View) {
 	if v.granted = false; len(v.bands.views) == 1 {
-		v.frame.promised = 0
+		v.base.promised = 0
 	}
 	if !v.Watch {
 		vs.drop(v)
@@ -136,24 +136,24 @@ func (vs *views) Forgo(v *View) {
 }
 
 // foreseen is the memory that the submissions still to be examined add, if all of them match.
-func (f *frame) foreseen() (n uint64) {
-	if f.fair != nil {
-		for _, leaf := range f.fair.leaves {
+func (b *base) foreseen() (n uint64) {
+	if b.fair != nil {
+		for _, leaf := range b.fair.leaves {
 			n += leaf.foreseen()
 		}
-		return n + f.fair.root.foreseen(uint64(len(f.subs.shown)))
+		return n + b.fair.root.foreseen(uint64(len(b.subs.shown)))
 	}
-	subs, gates := uint64(f.unmet()), uint64(0)
-	for _, l := range f.limits {
+	subs, gates := uint64(b.unmet()), uint64(0)
+	for _, l := range b.limits {
 		gates += min(subs, uint64(len(l.key.terms)))
 	}
 	n = subs*(memberBytes+entryBytes) + gates*gateBytes
-	if f.fewest != nil {
-		values := min(subs, uint64(len(f.fewest.key.terms)))
+	if b.fewest != nil {
+		values := min(subs, uint64(len(b.fewest.key.terms)))
 		n += values * (uint64(unsafe.Sizeof(group{})) + turnBytes + gateBytes)
 	}
-	if f.cells != nil {
-		n += subs*(uint64(unsafe.Sizeof(cell{}))*9/8+firstBytes+4*uint64(len(f.cells.dims))) + gates*valueBytes
+	if b.cells != nil {
+		n += subs*(uint64(unsafe.Sizeof(cell{}))*9/8+firstBytes+4*uint64(len(b.cells.dims))) + gates*valueBytes
 	}
 	return n
 }
@@ -214,7 +214,7 @@ func (vs *views) DropIdleOf(owner any) (bytes uint64) {
 
 func (vs *views) dropIdle(among func(*View) bool, how Idleness) (bytes uint64) {
 	var oldest *View
-	for v := range vs.frames.views() {
+	for v := range vs.bases.views() {
 		if !v.Watch && (oldest == nil || v.used < oldest.used) && among(v) {
 			oldest = v
 		}
@@ -257,7 +257,7 @@ func (v *View) Branch() string { return v.key }
 // EachView calls fn for every standing view, of a fair branch for the one of all of it. fn
 // must not change the backlog.
 func (b *Backlog) EachView(fn func(*View)) {
-	for v := range b.frames.views() {
+	for v := range b.bases.views() {
 		fn(v)
 	}
 }

@@ -58,7 +58,7 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 	}
 }
 
-// Strategies that differ only in the number of their limit share a frame: thirty of them take less than 1.6 times the
+// Strategies that differ only in the number of their limit share a base: thirty of them take less than 1.6 times the
 // memory of one, by their own report and by the heap. This holds also after consumers have used them all, so that there
 // are values between any two numbers. Not parallel, as all tests share the heap.
 func TestNumbersShareMemory(t *testing.T) {

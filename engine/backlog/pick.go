@@ -18,35 +18,35 @@ func (b *Backlog) Take(v *View, rnd *rand.Rand) (s *Submission, index uint32, ok
 		return nil, 0, false
 	}
 	b.Views.touch(v)
-	f, before := v.frame, b.meter.examined
-	from, s, draw := f.chooseNext(v, rnd)
-	b.meter.work[f.kind()].Examined += b.meter.examined - before
+	on, before := v.base, b.meter.examined
+	from, s, draw := on.chooseNext(v, rnd)
+	b.meter.work[on.kind()].Examined += b.meter.examined - before
 	if s == nil {
 		return nil, 0, false
 	}
 	return s, b.takeFrom(from, s, draw, rnd), true
 }
 
-// chooseNext is the submission whose turn it is in the view; the frame that gives it, which is a leaf's
+// chooseNext is the submission whose turn it is in the view; the base that gives it, which is a leaf's
 // in a fair view; and for Random a number that is uniform over its available chunks.
-func (f *frame) chooseNext(v *View, rnd *rand.Rand) (from *frame, s *Submission, draw uint32) {
-	if f.Rules.Halted() {
+func (b *base) chooseNext(v *View, rnd *rand.Rand) (from *base, s *Submission, draw uint32) {
+	if b.Rules.Halted() {
 		return nil, nil, 0
 	}
-	if f.fair != nil {
-		return f.fair.choose(v, rnd)
+	if b.fair != nil {
+		return b.fair.choose(v, rnd)
 	}
-	if f.fewest != nil {
-		s, draw = f.fewest.choose(v.most, rnd)
+	if b.fewest != nil {
+		s, draw = b.fewest.choose(v.most, rnd)
 	} else {
-		s, draw = f.choose(0, v.most, rnd)
+		s, draw = b.choose(0, v.most, rnd)
 	}
-	return f, s, draw
+	return b, s, draw
 }
 
-// takeFrom takes the next chunk of the submission that the frame chose.
-func (b *Backlog) takeFrom(f *frame, s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
-	index = b.next(s, f.order == strategy.Random, draw, rnd)
+// takeFrom takes the next chunk of the submission that the base chose.
+func (b *Backlog) takeFrom(on *base, s *Submission, draw uint32, rnd *rand.Rand) (index uint32) {
+	index = b.next(s, on.order == strategy.Random, draw, rnd)
 	b.taken(s, true)
 	if b.Values.Rates.count > 0 {
 		b.Values.paced(s, &b.trail)
@@ -56,33 +56,33 @@ func (b *Backlog) takeFrom(f *frame, s *Submission, draw uint32, rnd *rand.Rand)
 
 // choose is the next submission of a group for a view whose number is `most`, and for
 // Random a number that is uniform over its available chunks.
-func (f *frame) choose(group, most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
-	if f.cells != nil {
-		return f.cells.choose(group, rnd)
+func (b *base) choose(group, most uint32, rnd *rand.Rand) (s *Submission, draw uint32) {
+	if b.cells != nil {
+		return b.cells.choose(group, rnd)
 	}
-	if f.order == strategy.Random {
-		return f.sample(group, most, rnd)
+	if b.order == strategy.Random {
+		return b.sample(group, most, rnd)
 	}
-	return f.head(group, most), 0
+	return b.head(group, most), 0
 }
 
 // head is the first submission of an ordered group that no limit holds back.
-func (f *frame) head(group, most uint32) *Submission {
-	for f.groups[group].offered > 0 && !f.meter.tired() {
-		in := &f.groups[group]
+func (b *base) head(group, most uint32) *Submission {
+	for b.groups[group].offered > 0 && !b.meter.tired() {
+		in := &b.groups[group]
 		number := in.first
 		switch {
-		case f.bands.on:
-			if number = f.bands.first(in, most); number == none {
+		case b.bands.on:
+			if number = b.bands.first(in, most); number == none {
 				return nil
 			}
 		case in.top != nil:
 			number = in.top.heap[0]
 		}
-		x := f.gates[number].entries[0]
-		s := f.subs.list[x.of]
-		f.meter.examined++
-		if f.heldBack(s, x.at, most) {
+		x := b.gates[number].entries[0]
+		s := b.subs.list[x.of]
+		b.meter.examined++
+		if b.heldBack(s, x.at, most) {
 			continue
 		}
 		return s
@@ -92,24 +92,24 @@ func (f *frame) head(group, most uint32) *Submission {
 
 // sample draws a submission with a probability proportional to its available chunks. It also returns the
 // rest of the random number, which is uniform over these chunks.
-func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32) {
-	for f.groups[group].offered > 0 && !f.meter.tired() {
-		g, number := f.sampleGate(&f.groups[group], most, rnd)
+func (b *base) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32) {
+	for b.groups[group].offered > 0 && !b.meter.tired() {
+		g, number := b.sampleGate(&b.groups[group], most, rnd)
 		if g == nil {
 			return nil, 0
 		}
 		if number >= g.total {
-			f.redrawn()
+			b.redrawn()
 			continue
 		}
 		x, draw := g.find(number)
-		s := f.subs.list[x.of]
-		f.meter.examined++
+		s := b.subs.list[x.of]
+		b.meter.examined++
 		if draw >= uint64(s.available) {
-			f.redrawn()
+			b.redrawn()
 			continue
 		}
-		if f.heldBack(s, x.at, most) {
+		if b.heldBack(s, x.at, most) {
 			continue
 		}
 		return s, uint32(draw)
@@ -119,36 +119,36 @@ func (f *frame) sample(group, most uint32, rnd *rand.Rand) (*Submission, uint32)
 
 // sampleGate draws a gate of a group that offers some, and a number that is uniform over the gate's
 // total if it is below it. The gate is nil if none is open to a view whose number is `most`.
-func (f *frame) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
-	if f.bands.on {
-		return f.bands.draw(in, most, rnd)
+func (b *base) sampleGate(in *group, most uint32, rnd *rand.Rand) (g *gate, number uint64) {
+	if b.bands.on {
+		return b.bands.draw(in, most, rnd)
 	}
 	sole := in.first
 	if in.top != nil {
 		if in.top.count() > 1 || len(in.top.entries) > 1 {
 			x, number := in.top.find(rnd.Uint64N(in.top.total))
-			return &f.gates[x.of], number
+			return &b.gates[x.of], number
 		}
 		sole = in.top.entries[0].of
 	}
-	g = &f.gates[sole]
+	g = &b.gates[sole]
 	return g, rnd.Uint64N(g.total)
 }
 
 // heldBack moves a submission that stands in an open gate, but is under an operator's limit that is
 // reached, into the shut gate of that limit. There no pick meets it again until the gate opens.
-func (f *frame) heldBack(s *Submission, at, most uint32) bool {
-	if f.Values.limited == 0 && !f.strays {
+func (b *base) heldBack(s *Submission, at, most uint32) bool {
+	if b.Values.limited == 0 && !b.strays {
 		return false
 	}
-	t := f.obstacle(s, most)
+	t := b.obstacle(s, most)
 	if t.term == nil {
 		return false
 	}
-	group := f.gates[s.members[at].gate].group
-	f.take(s, at)
-	f.put(s, at, f.gateFor(group, t))
-	f.limited()
+	group := b.gates[s.members[at].gate].group
+	b.take(s, at)
+	b.put(s, at, b.gateFor(group, t))
+	b.limited()
 	return true
 }
 
@@ -157,13 +157,13 @@ func (b *Backlog) taken(s *Submission, flight bool) {
 	b.Recount.Changing(s)
 	shown := s.Shown()
 	if shown && s.available == 1 && s.offered() {
-		b.frames.unoffer(s)
+		b.bases.unoffer(s)
 	}
 	s.available--
 	if shown {
 		b.subs.available--
 		b.Rules.cover(s, -1)
-		b.frames.reweigh(s, uint64(s.available)+1)
+		b.bases.reweigh(s, uint64(s.available)+1)
 	}
 	if flight {
 		s.inFlight++
@@ -199,9 +199,9 @@ func (b *Backlog) given(s *Submission) {
 	}
 	switch {
 	case s.available > 1:
-		b.frames.reweigh(s, uint64(s.available)-1)
+		b.bases.reweigh(s, uint64(s.available)-1)
 	case s.offered():
-		b.frames.offer(s)
+		b.bases.offer(s)
 	}
 }
 

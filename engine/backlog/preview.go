@@ -138,12 +138,12 @@ func (l *Lookahead) TakeOf(views []*View, number int, s *Submission) (ok bool) {
 	if v.fair != nil {
 		v.fair.bill(v, leaf, s)
 	}
-	l.take(number+at, leaf.frame, s, leaf.drawOf(s, l.rnd))
+	l.take(number+at, leaf.base, s, leaf.drawOf(s, l.rnd))
 	v.charge = Charge{}
 	return true
 }
 
-func (l *Lookahead) take(number int, leaf *frame, s *Submission, draw uint32) {
+func (l *Lookahead) take(number int, leaf *base, s *Submission, draw uint32) {
 	x := traces{p: s.p, l: s.l, both: s.both}
 	many := s.putBack
 	index := l.in.takeFrom(leaf, s, draw, l.rnd)

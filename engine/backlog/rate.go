@@ -36,13 +36,13 @@ const MostRates = math.MaxUint8 - int(strategy.Measures)
 // mostRemembered is how many values without submissions a rate remembers at least, before it forgets them all.
 const mostRemembered = 1 << 16
 
-// rate is one rate that a strategy asks for. It lives as long as a frame limits by it or some value has to be
+// rate is one rate that a strategy asks for. It lives as long as a base limits by it or some value has to be
 // remembered.
 type rate struct {
 	limit strategy.Limit
 	key   *metaKey
 	slot  strategy.Measure // by which tallies name it
-	uses  int              // limits of frames
+	uses  int              // limits of bases
 	paces paces
 
 	together bool // other backlogs hear of its reservations
@@ -143,7 +143,7 @@ type byNext struct{}
 func (byNext) before(a, b *pace) bool   { return a.next() < b.next() }
 func (byNext) moved(p *pace, place int) { p.place = place }
 
-// acquire is the rate of a limit, which a frame uses from now on.
+// acquire is the rate of a limit, which a base uses from now on.
 func (v *values) acquire(l strategy.Limit) *rate {
 	key := v.internKey(l.Key)
 	r := v.Rates.find(l)
@@ -430,7 +430,7 @@ func (v *values) dropPaces(t *term) {
 	for _, r := range slices.Clone(t.key.rates) {
 		if p := r.paces.of(t); p != nil {
 			for _, ref := range p.gates {
-				v.frames.list[ref.frame].dropRef(ref.gate)
+				v.bases.list[ref.base].dropRef(ref.gate)
 			}
 			r.paces.drop(t)
 			v.retire(r)

@@ -55,26 +55,26 @@ func (v *View) NextRate() (at int64, held bool) {
 
 // rated says whether a rate limits the view.
 func (v *View) rated() bool {
-	leaf := func(f *frame) bool {
-		return slices.ContainsFunc(f.limits, func(l limit) bool { return l.of >= strategy.Measures })
+	leaf := func(b *base) bool {
+		return slices.ContainsFunc(b.limits, func(l limit) bool { return l.of >= strategy.Measures })
 	}
 	if v.fair == nil {
-		return leaf(v.frame)
+		return leaf(v.base)
 	}
-	return slices.ContainsFunc(v.fair.leaves, func(v *View) bool { return leaf(v.frame) })
+	return slices.ContainsFunc(v.fair.leaves, func(v *View) bool { return leaf(v.base) })
 }
 
 // waitsFor says when the first submission or cell in the pace's gates of the view may be taken; false: they hold
 // nothing.
 func (v *View) waitsFor(p *pace, looked *int) (at int64, waits bool) {
 	for _, ref := range p.gates {
-		f := v.frames.list[ref.frame]
-		if f != v.frame && (f.outer == nil || f.outer != v) || ref.gate&valueRef != 0 || f.gates[ref.gate].empty() {
+		b := v.bases.list[ref.base]
+		if b != v.base && (b.outer == nil || b.outer != v) || ref.gate&valueRef != 0 || b.gates[ref.gate].empty() {
 			continue
 		}
 		opens := p.next()
-		if f.cells != nil {
-			opens = f.cells.opens(&f.gates[ref.gate], opens, looked)
+		if b.cells != nil {
+			opens = b.cells.opens(&b.gates[ref.gate], opens, looked)
 		}
 		if !waits || opens < at {
 			at, waits = opens, true

@@ -270,11 +270,11 @@ func (b *Backlog) SetAvailable(s *Submission, n uint32) bool {
 	b.Recount.Changing(s)
 	if s.oldestAt != none || len(s.members) > 0 {
 		s.available = weight
-		b.frames.unoffer(s)
+		b.bases.unoffer(s)
 	}
 	s.available = n
 	if s.Shown() && s.offered() {
-		b.frames.offer(s)
+		b.bases.offer(s)
 	}
 	return true
 }
@@ -298,11 +298,11 @@ func (s *Submission) weight() (weight uint32, known bool) {
 
 // stands reports whether a member's entry is in the right place for this exponent.
 func (s *Submission) stands(m member, exp uint8) bool {
-	f := s.home.frames.list[m.frame]
-	if f.order != strategy.Random {
+	b := s.home.bases.list[m.base]
+	if b.order != strategy.Random {
 		return true
 	}
-	p := f.poolOf(m.gate)
+	p := b.poolOf(m.gate)
 	i := p.search(exp)
 	if i == p.count() || p.nth(i).exp != exp {
 		return false

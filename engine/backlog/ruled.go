@@ -15,7 +15,7 @@ import "github.com/quern-queue/quern/engine/queue"
 type rulings struct {
 	subs     *submissions
 	values   *values
-	frames   *frames
+	bases   *bases
 	oldest   *oldest
 	changing func(*Submission) // is called before anything of a submission changes
 
@@ -78,9 +78,9 @@ func (r *rulings) SetSubmission(s *Submission, ruling queue.Ruling) {
 	}
 	switch is := s.offered(); {
 	case was && !is:
-		r.frames.unoffer(s)
+		r.bases.unoffer(s)
 	case !was && is:
-		r.frames.offer(s)
+		r.bases.offer(s)
 	}
 	r.enter(s, 0)
 	r.enter(s, 1)
@@ -94,7 +94,7 @@ func (r *rulings) SetAll(ruling queue.Ruling) {
 	if !halted || ruling != queue.Unruled {
 		return
 	}
-	for v := range r.frames.views() {
+	for v := range r.bases.views() {
 		if !v.Empty() {
 			v.stir()
 		}
@@ -113,23 +113,23 @@ func (v *View) HeldByRules() bool {
 }
 
 // cover counts a submission that enters a view, or by -1 leaves it, under its ruling.
-func (f *frame) cover(s *Submission, by int) {
+func (b *base) cover(s *Submission, by int) {
 	if s.ruling == [2]queue.Ruling{} {
 		return
 	}
 	for book, ruling := range s.ruling {
 		if ruling != queue.Unruled {
-			f.coverIn(book, by)
+			b.coverIn(book, by)
 		}
 	}
 }
 
 // coverIn counts submissions of the view that rules cover by a book; of a leaf, it counts them for the
 // fair view as well.
-func (f *frame) coverIn(book, by int) {
-	f.ruled[book] += by
-	if f.outer != nil {
-		f.outer.ruled[book] += by
+func (b *base) coverIn(book, by int) {
+	b.ruled[book] += by
+	if b.outer != nil {
+		b.outer.ruled[book] += by
 	}
 }
 
@@ -178,7 +178,7 @@ func (r *rulings) coverMembers(s *Submission, book int, before, after queue.Ruli
 		by = -1
 	}
 	for i := range s.members {
-		r.frames.list[s.members[i].frame].coverIn(book, by)
+		r.bases.list[s.members[i].base].coverIn(book, by)
 	}
 }
 

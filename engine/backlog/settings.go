@@ -25,7 +25,7 @@ func (v *values) Set(key queue.MetaKey, value queue.MetaValue, s queue.ValueSett
 	v.relimited(entry, limit)
 	after := v.Settings(key, value)
 	if before.Weight != after.Weight {
-		v.frames.reweight(key, value, weightOf(after))
+		v.bases.reweight(key, value, weightOf(after))
 	}
 	if t := v.find(key, value); t != nil && before.Rate != after.Rate {
 		v.repace(t)
@@ -51,7 +51,7 @@ func (v *values) SetDefault(key queue.MetaKey, s queue.ValueSettings) {
 			v.relimit(tally{t, strategy.Simultaneous}, limit)
 		}
 		if before.Weight != s.Weight {
-			v.frames.reweight(key, t.value, weightOf(v.Settings(key, t.value)))
+			v.bases.reweight(key, t.value, weightOf(v.Settings(key, t.value)))
 		}
 	}
 	if before.Rate != s.Rate {
@@ -149,8 +149,8 @@ func (b *Backlog) SetPriority(s *Submission, priority int64) {
 	}
 	s.priority = priority
 	for _, m := range s.members {
-		if f := b.frames.list[m.frame]; f.order == strategy.CustomPriority {
-			f.rerank(m)
+		if on := b.bases.list[m.base]; on.order == strategy.CustomPriority {
+			on.rerank(m)
 		}
 	}
 }

@@ -16,7 +16,7 @@ type division struct {
 }
 
 type arm struct {
-	leaf  *frame
+	leaf  *base
 	inner *division
 }
 
@@ -32,7 +32,7 @@ const (
 //	Fair("company", Fair("$submission", OldestFirst))
 //
 //	outermost share, by company            its ledger says whose turn it is
-//	├─ tenant company=7 ─► share by submission ─► tenants s1, s3: groups in the leaf's frame
+//	├─ tenant company=7 ─► share by submission ─► tenants s1, s3: groups in the leaf's base
 //	└─ tenant company=8 ─► share by submission ─► tenant  s2
 //
 // A pick goes down: tenant of the outer share, tenant of the inner one, first submission of that
@@ -319,38 +319,38 @@ func (s *share) clear(number uint32) bool {
 }
 
 // addGroup makes the group of a tenant in a leaf.
-func (f *frame) addGroup(in *share, tenant uint32) (number uint32) {
-	if last := len(f.free) - 1; last >= 0 {
-		number, f.free = f.free[last], f.free[:last]
+func (b *base) addGroup(in *share, tenant uint32) (number uint32) {
+	if last := len(b.free) - 1; last >= 0 {
+		number, b.free = b.free[last], b.free[:last]
 	} else {
-		number = uint32(len(f.groups))
-		f.groups = appended(f.groups, group{})
+		number = uint32(len(b.groups))
+		b.groups = appended(b.groups, group{})
 	}
-	f.groups[number].clear()
-	f.groups[number].in, f.groups[number].tenant = in, tenant
+	b.groups[number].clear()
+	b.groups[number].in, b.groups[number].tenant = in, tenant
 	return number
 }
 
 // dropGroup gives up an empty group and its gates.
-func (f *frame) dropGroup(number uint32) {
-	g := &f.groups[number]
+func (b *base) dropGroup(number uint32) {
+	g := &b.groups[number]
 	for g.first != none {
 		gate := g.first
-		if t := f.gates[gate].watched; t != nil {
-			f.bands.unwatch(f.gates[gate].tally(), gate)
+		if t := b.gates[gate].watched; t != nil {
+			b.bands.unwatch(b.gates[gate].tally(), gate)
 		}
-		f.dropGate(gate)
+		b.dropGate(gate)
 	}
 	g.clear()
-	f.free = append(f.free, number)
+	b.free = append(b.free, number)
 }
 
 // report tells the share how a leaf's group stands after its gates changed.
 // It compares with the last report, so that a gate that opens and shuts within one step costs nothing
 // outside.
-func (f *frame) report(number uint32) {
-	g := &f.groups[number]
-	if g.in == nil || f.dropped {
+func (b *base) report(number uint32) {
+	g := &b.groups[number]
+	if g.in == nil || b.dropped {
 		return
 	}
 	now := gone
@@ -368,32 +368,32 @@ func (f *frame) report(number uint32) {
 }
 
 // groupOf is the group that the submission belongs to; made when there is none.
-func (f *frame) groupOf(s *Submission) uint32 {
-	if f.fewest != nil {
-		return f.fewest.group(s)
+func (b *base) groupOf(s *Submission) uint32 {
+	if b.fewest != nil {
+		return b.fewest.group(s)
 	}
-	if f.outer == nil {
+	if b.outer == nil {
 		return 0
 	}
-	x := f.outer.fair.root.shares[0]
-	for _, k := range f.path[:len(f.path)-1] {
+	x := b.outer.fair.root.shares[0]
+	for _, k := range b.path[:len(b.path)-1] {
 		x = x.inner(x.tenantOf(s), k)
 	}
-	return x.group(x.tenantOf(s), f.path[len(f.path)-1])
+	return x.group(x.tenantOf(s), b.path[len(b.path)-1])
 }
 
 // seatOf finds the share that a leaf's chunks are charged to, and the submission's tenant in it; false if
 // the tenant is not there.
-func (f *frame) seatOf(s *Submission) (x *share, number uint32, known bool) {
-	x = f.outer.fair.root.shares[0]
-	for i, k := range f.path {
+func (b *base) seatOf(s *Submission) (x *share, number uint32, known bool) {
+	x = b.outer.fair.root.shares[0]
+	for i, k := range b.path {
 		number = 0
 		if value := x.of.value(s); value != none {
 			if number, known = x.numberOf[value]; !known {
 				return nil, 0, false
 			}
 		}
-		if i == len(f.path)-1 {
+		if i == len(b.path)-1 {
 			break
 		}
 		if x = x.below[int(number)*len(x.of.arms)+k]; x == nil {

@@ -31,7 +31,7 @@ func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 		s := b.subs.list[t.shown[next]]
 		most -= 1 + len(s.members)
 		for at := range s.members {
-			b.frames.list[s.members[at].frame].shelve(s, uint32(at))
+			b.bases.list[s.members[at].base].shelve(s, uint32(at))
 		}
 	}
 	return next
@@ -39,19 +39,19 @@ func (b *Backlog) Shelve(entry queue.MetaEntry, from, most int) (next int) {
 
 // shelve moves a submission that stands in an open gate of the view behind a shut one, if
 // something holds it back.
-func (f *frame) shelve(s *Submission, at uint32) {
-	if f.dropped {
+func (b *base) shelve(s *Submission, at uint32) {
+	if b.dropped {
 		return
 	}
-	group := f.groupAt(s.members[at].gate)
-	if f.cells == nil {
-		if f.gates[s.members[at].gate].isOpen() {
-			f.heldBack(s, at, queue.NoLimit)
+	group := b.groupAt(s.members[at].gate)
+	if b.cells == nil {
+		if b.gates[s.members[at].gate].isOpen() {
+			b.heldBack(s, at, queue.NoLimit)
 		}
-	} else if f.cells.obstacleOf(s.members[at].gate) == none {
-		if t := f.Values.overrun(s); t != nil {
-			f.cells.extend(s, at, t)
+	} else if b.cells.obstacleOf(s.members[at].gate) == none {
+		if t := b.Values.overrun(s); t != nil {
+			b.cells.extend(s, at, t)
 		}
 	}
-	f.report(group)
+	b.report(group)
 }

@@ -6,8 +6,8 @@ package backlog
 
 // spot is a place in a bucket of a sampler.
 type spot struct {
-	frame *frame
-	kind  spotKind
+	base *base
+	kind spotKind
 	// the gate or cell whose submissions these are, the group whose gates, the gate whose cells, the count whose groups
 	in    uint32
 	band  uint8 // of gates
@@ -56,21 +56,21 @@ func (t *trail) standAgain() {
 
 // sampler is the one that the spot is in; nil if it is gone.
 func (s *spot) sampler() *sampler {
-	f := s.frame
+	b := s.base
 	switch {
-	case f.dropped:
+	case b.dropped:
 		return nil
 	case s.kind == ofSubmissions:
-		return &f.poolOf(s.in).sampler
+		return &b.poolOf(s.in).sampler
 	case s.kind == ofCells:
-		return &f.gates[s.in].sampler
+		return &b.gates[s.in].sampler
 	case s.kind == ofTurns:
-		if l := f.fewest.levels[s.in]; l != nil {
+		if l := b.fewest.levels[s.in]; l != nil {
 			return &l.sampler
 		}
 		return nil
 	}
-	if top := f.groups[s.in].top.at(s.band); top != nil {
+	if top := b.groups[s.in].top.at(s.band); top != nil {
 		return &top.sampler
 	}
 	return nil
@@ -82,23 +82,23 @@ func (s *spot) placeOf(of uint32) (place uint32, there bool) {
 	if p == nil {
 		return 0, false
 	}
-	switch f := s.frame; s.kind {
+	switch b := s.base; s.kind {
 	case ofGates:
-		g := &f.gates[of]
+		g := &b.gates[of]
 		there = g.group == s.in && g.offered && g.band == s.band && g.topExp == s.exp
 		place = g.place
 	case ofCells:
-		c := &f.cells.list[of]
+		c := &b.cells.list[of]
 		there = c.gate == s.in && c.gateExp == s.exp
 		place = c.place
 	case ofTurns:
-		x := &f.fewest.turns[of]
+		x := &b.fewest.turns[of]
 		there = x.place != none && x.flight == s.in && x.exp == s.exp
 		place = x.place
 	default:
-		sub := f.subs.list[of]
+		sub := b.subs.list[of]
 		for i := range sub.members {
-			if m := &sub.members[i]; m.frame == f.number {
+			if m := &sub.members[i]; m.base == b.number {
 				there = m.gate == s.in && exponent(uint64(sub.available)) == s.exp
 				place = m.place
 			}
@@ -114,19 +114,19 @@ func (s *spot) placeOf(of uint32) (place uint32, there bool) {
 
 // swap exchanges the entries at the spot and at another place of its bucket, and tells both where they are.
 func (s *spot) swap(other uint32) {
-	p, f := s.sampler(), s.frame
+	p, b := s.sampler(), s.base
 	entries := p.nth(p.search(s.exp)).entries
 	entries[s.place], entries[other] = entries[other], entries[s.place]
 	for _, at := range [2]uint32{s.place, other} {
 		switch e := entries[at]; s.kind {
 		case ofGates:
-			f.gates[e.of].place = at
+			b.gates[e.of].place = at
 		case ofCells:
-			f.cells.list[e.of].place = at
+			b.cells.list[e.of].place = at
 		case ofTurns:
-			f.fewest.turns[e.of].place = at
+			b.fewest.turns[e.of].place = at
 		default:
-			f.subs.list[e.of].members[e.at].place = at
+			b.subs.list[e.of].members[e.at].place = at
 		}
 	}
 }

@@ -62,7 +62,7 @@ type Submission struct {
 	ruling [2]queue.Ruling // while shown: of these, and of those about its values; by book
 	Bytes  uint32          // the caller's own
 
-	members  []member // one per frame it stands in; none while hidden or without available chunks
+	members  []member // one per base it stands in; none while hidden or without available chunks
 	id       queue.SubmissionID
 	priority int64
 	both     uint32 // chunks that both cursors have visited
@@ -101,9 +101,9 @@ const none = 1<<32 - 1
 // termRef says which term, and where in its list of shown submissions this one stands.
 type termRef struct{ term, place uint32 }
 
-// member is a submission's place in one frame: in a gate or, if the frame has cells, in
+// member is a submission's place in one base: in a gate or, if the base has cells, in
 // the cell of this number.
-type member struct{ frame, gate, place uint32 }
+type member struct{ base, gate, place uint32 }
 
 // ID is the submission's public id.
 func (s *Submission) ID() queue.SubmissionID { return s.id }
@@ -174,9 +174,9 @@ func (s *Submission) hasTerm(number uint32) bool {
 	return false
 }
 
-func (s *Submission) memberOf(frame uint32) bool {
+func (s *Submission) memberOf(base uint32) bool {
 	for i := range s.members {
-		if s.members[i].frame == frame {
+		if s.members[i].base == base {
 			return true
 		}
 	}
@@ -190,7 +190,7 @@ func (s *Submission) dropMember(at uint32) {
 	if int(at) != last {
 		m := s.members[last]
 		s.members[at] = m
-		s.home.frames.list[m.frame].entryOf(s, m).at = at
+		s.home.bases.list[m.base].entryOf(s, m).at = at
 	}
 	s.members = s.members[:last]
 }

@@ -34,7 +34,7 @@ type term struct {
 	uses   uint32                       // views that filter by it, and shares that have it as a tenant
 	ruling [2]queue.Ruling              // by book
 	shown  []uint32
-	frames []*frame // that find their submissions through this term
+	bases []*base // that find their submissions through this term
 
 	covered [2][2]uint64 // of available, by book: those under pauses, those under blocks
 	// 192 bytes: whole cache lines
@@ -49,7 +49,7 @@ type term struct {
 type values struct {
 	subs     *submissions
 	rules    *rulings
-	frames   *frames
+	bases   *bases
 	keys     map[queue.MetaKey]*metaKey
 	list     []*term // by number; nil where free
 	free     []uint32
@@ -63,8 +63,8 @@ type values struct {
 	together *together // nil: no key is counted together with other backlogs
 }
 
-func newValues(subs *submissions, rules *rulings, frames *frames) values {
-	return values{subs: subs, rules: rules, frames: frames, keys: map[queue.MetaKey]*metaKey{},
+func newValues(subs *submissions, rules *rulings, bases *bases) values {
+	return values{subs: subs, rules: rules, bases: bases, keys: map[queue.MetaKey]*metaKey{},
 		settings: map[queue.MetaEntry]queue.ValueSettings{}, defaults: map[queue.MetaKey]queue.ValueSettings{}}
 }
 
@@ -120,7 +120,7 @@ func (v *values) release(t *term) {
 	v.dropGroups(t)
 	for _, gates := range t.gates {
 		for _, ref := range gates {
-			v.frames.list[ref.frame].dropRef(ref.gate)
+			v.bases.list[ref.base].dropRef(ref.gate)
 		}
 	}
 	v.dropPaces(t)
@@ -149,7 +149,7 @@ func (v *values) dropGroups(t *term) {
 	gates := &t.gates[strategy.Simultaneous]
 	for at := 0; at < len(*gates); at++ {
 		if ref := (*gates)[at]; ref.isGroup() {
-			v.frames.list[ref.frame].dropRef(ref.gate)
+			v.bases.list[ref.base].dropRef(ref.gate)
 			at = -1
 		}
 	}

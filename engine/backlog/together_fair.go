@@ -230,7 +230,7 @@ func (b *Backlog) TakeTenant(v *View, turn *TenantTurn, rnd *rand.Rand) (s *Subm
 }
 
 // takeTurn chooses a submission of an arm of a tenant, and charges the tenant here.
-func (s *share) takeTurn(number uint32, turn *TenantTurn, rnd *rand.Rand, charge *Charge) (from *frame, sub *Submission,
+func (s *share) takeTurn(number uint32, turn *TenantTurn, rnd *rand.Rand, charge *Charge) (from *base, sub *Submission,
 	draw uint32) {
 	s.save()
 	if *charge = (Charge{}); s.of.time {

@@ -18,7 +18,7 @@ import (
 // has to be said at once.
 //
 // A backlog keeps such a rate as long as the caller says so, because it counts reservations of others also while no
-// frame of its own limits by it. When backlogs begin to keep rates together, the caller asks all of them for the debts
+// base of its own limits by it. When backlogs begin to keep rates together, the caller asks all of them for the debts
 // of their values (Owed), and gives them the sum or the largest (Owes).
 
 // Takes are reservations of a value.

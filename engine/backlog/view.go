@@ -9,14 +9,14 @@ import (
 // chunk, kept in its order. Backlog.Views makes a view, which is valid until it is dropped; a watched view is not
 // dropped.
 //
-// The submissions stand in a frame. Views that differ only in the number of their limit
-// have the same frame (band.go), every other view has one of its own.
+// The submissions stand in a base. Views that differ only in the number of their limit
+// have the same base (band.go), every other view has one of its own.
 type View struct {
 	Watch bool // Stirred is to tell when there is something to take again
 	Data  any  // the caller's own
 	Owner any  // whose share of memory it counts in; the caller's own
 
-	*frame
+	*base
 	most    uint32 // chunks of a value in flight, by the branch's limit if it has only one; otherwise queue.NoLimit
 	state   viewState
 	stirred bool // told by the next Stirred
@@ -24,7 +24,7 @@ type View struct {
 	granted bool // Promise counted it
 	key     string
 	used    uint64
-	open    int    // of a frame with bands, gates that are open to it and not empty
+	open    int    // of a base with bands, gates that are open to it and not empty
 	charge  Charge // fair: for the chunk taken last
 }
 
@@ -52,15 +52,15 @@ func (v *View) Empty() bool {
 // limits let them be taken: of an Empty view, that only limits are in the way.
 func (v *View) Gated() bool { return v.size > 0 }
 
-// views are the standing views, made when a caller asks for them, and the frames that they stand on.
+// views are the standing views, made when a caller asks for them, and the bases that they stand on.
 type views struct {
 	*ground
 	byKey map[string]*View // by the branch's key; without the dropped ones
 	// of views with one limit, by the branch's key without the number; without the dropped ones
-	frameOf  map[string]*frame
+	baseOf   map[string]*base
 	fair     map[uint8]*View // the fair ones by Charge.Ledger
 	named    uint8           // the Charge.Ledger that was given last
-	dropped  []*frame        // those not yet taken apart
+	dropped  []*base         // those not yet taken apart
 	notified []*View         // the list that the last Stirred returned, for reuse
 	uses     uint64          // clock of View.used
 	ticks    ticks
@@ -120,27 +120,27 @@ func (vs *views) make(br *strategy.Branch, key string) (v *View) {
 	return v
 }
 
-// makeView makes the view of a branch that is not fair, on a frame that there is if one fits.
+// makeView makes the view of a branch that is not fair, on a base that there is if one fits.
 func (vs *views) makeView(br *strategy.Branch, key string) *View {
 	v := &View{key: key, most: queue.NoLimit}
 	// Bands rank the gates of all values by one number each, and turns rank values by all numbers there are, so that a
-	// view of turns has a frame of its own, with its one limit in it.
+	// view of turns has a base of its own, with its one limit in it.
 	if len(br.Limits) != 1 || br.Fewest != "" {
 		if len(br.Limits) == 1 {
 			v.most = br.Limits[0].Gate()
 		}
-		vs.makeFrame(br).bands.carry(v)
+		vs.makeBase(br).bands.carry(v)
 		return v
 	}
 	v.most = br.Limits[0].Gate()
 	shape := strategy.Branch{Filters: br.Filters, Limits: []strategy.Limit{br.Limits[0].Shape()}, Order: br.Order}
-	f := vs.frameOf[shape.Key()]
-	if f == nil || !f.bands.fits(v.most) {
-		f = vs.makeFrame(br)
-		f.shape = shape.Key()
-		vs.frameOf[f.shape] = f
+	b := vs.baseOf[shape.Key()]
+	if b == nil || !b.bands.fits(v.most) {
+		b = vs.makeBase(br)
+		b.shape = shape.Key()
+		vs.baseOf[b.shape] = b
 	}
-	f.bands.carry(v)
+	b.bands.carry(v)
 	return v
 }
 
@@ -164,7 +164,7 @@ func (vs *views) Stand(list []*View) bool {
 func (v *View) stir() {
 	if v.Watch && !v.stirred && v.state != dropped {
 		v.stirred = true
-		v.frames.stirred = append(v.frames.stirred, v)
+		v.bases.stirred = append(v.bases.stirred, v)
 	}
 }
 

@@ -250,22 +250,22 @@ func (w *window) shuffled(v *View) {
 }
 
 // each calls fn for all submissions of a view.
-func (f *frame) each(fn func(*Submission)) {
+func (b *base) each(fn func(*Submission)) {
 	pool := func(p *pool) {
 		for i := range p.count() {
 			for _, x := range p.nth(i).entries {
-				fn(f.subs.list[x.of])
+				fn(b.subs.list[x.of])
 			}
 		}
 	}
-	if f.cells != nil {
-		for i := range f.cells.list {
-			pool(&f.cells.list[i].pool)
+	if b.cells != nil {
+		for i := range b.cells.list {
+			pool(&b.cells.list[i].pool)
 		}
 		return
 	}
-	for i := range f.gates {
-		pool(&f.gates[i].pool)
+	for i := range b.gates {
+		pool(&b.gates[i].pool)
 	}
 }
 
@@ -290,7 +290,7 @@ func (b *Backlog) TakeOf(views []*View, s *Submission, rnd *rand.Rand) (index ui
 	if by.fair != nil {
 		by.fair.bill(by, leaf, s)
 	}
-	return b.takeFrom(leaf.frame, s, leaf.drawOf(s, rnd), rnd), by, true
+	return b.takeFrom(leaf.base, s, leaf.drawOf(s, rnd), rnd), by, true
 }
 
 // giverOf is the first of the views that may give a chunk of this submission, and its leaf that does: the view

@@ -11,7 +11,7 @@ import (
 // queue.Without of the other one. No submission has it: code that counts a submission by its terms goes through
 // values.lacked as well, which is empty unless a view has such a limit. For all other code it is a term like others.
 
-// limitBy is the key of a limit of one more frame.
+// limitBy is the key of a limit of one more base.
 func (v *values) limitBy(name queue.MetaKey) *metaKey {
 	key := v.internKey(name)
 	key.limits++

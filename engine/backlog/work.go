@@ -42,23 +42,23 @@ type meter struct {
 func (m *meter) tired() bool { return m.allowed > 0 && m.moved >= m.allowed }
 
 // kind is the kind that the view's work counts for.
-func (f *frame) kind() int {
-	if f.fair != nil || f.outer != nil {
+func (b *base) kind() int {
+	if b.fair != nil || b.outer != nil {
 		return fairKind
 	}
-	return int(f.order)
+	return int(b.order)
 }
 
 // limited and redrawn count the events on the way to a pick.
-func (f *frame) limited() {
-	f.meter.work[f.kind()].Limited++
-	f.meter.moved++
+func (b *base) limited() {
+	b.meter.work[b.kind()].Limited++
+	b.meter.moved++
 }
 
-func (f *frame) redrawn() {
-	f.meter.work[f.kind()].Redrawn++
-	if f.meter.once {
-		f.meter.moved++
+func (b *base) redrawn() {
+	b.meter.work[b.kind()].Redrawn++
+	if b.meter.once {
+		b.meter.moved++
 	}
 }
 
@@ -77,7 +77,7 @@ type LedgerSums struct {
 // their shares to dst; the other sums take one step for each share.
 func (l *ledgers) Sums(most int, dst []Share) (sums LedgerSums, shares []Share) {
 	sums.Whole = true
-	for v := range l.views.frames.views() {
+	for v := range l.views.bases.views() {
 		if v.fair == nil {
 			continue
 		}

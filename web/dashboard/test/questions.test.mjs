@@ -225,12 +225,12 @@ test('the chart has what was changed as marks, and names it', async () => {
 
 /** Faults that once made answers false on hard data, each with the tests that would find it again. */
 const faults = {
-  'an end that is foreseen without the limits and rules before it': [['engine/outlook_test.go', 'TestForecastsAreCalibrated'], ['engine/outlook_test.go', 'TestEachRuleIsAPart'], ['engine/diagnosequeue_test.go', 'TestDiagnosisOfAQueue(']],
+  'an end that is foreseen without the limits and rules before it': [['engine/forecast_test.go', 'TestForecastsAreCalibrated'], ['engine/diagnosis/outlook_test.go', 'TestEachRuleIsAPart'], ['engine/diagnose_queue_test.go', 'TestDiagnosisOfAQueue(']],
   '“paused” on every value of which any chunk is paused': [['signals', 'Keys shows the share that rules hold, and a badge only where a rule names the value']],
   'a value that was always in flight, with gaps in its history': [['engine/frames_test.go', 'TestHeatKeepsABusyValue(']],
   '“?” in the place of a number, and a number in quotes': [['signals', 'a value that the frames have no room for has its number and its name as it is']],
   'a sliver of “skipped” at the end of every bar': [['signals', 'a bar has parts only of states that have chunks']],
-  'a verdict that goes from “Held” to “Ready” and back at a limit': [['engine/diagnosis_test.go', 'TestDiagnosisStaysHeld']],
+  'a verdict that goes from “Held” to “Ready” and back at a limit': [['engine/diagnose_test.go', 'TestDiagnosisStaysHeld']],
   'a share of only those that are listed': [['signals', 'received is a share of what all tenants received, and not only of the hundred that are listed']],
   'ranges that are longer than the history, without a word': [['signals', 'a range that is longer than the history says where the history begins']],
   'an axis from 9.6e+6 to 9.6e+6': [['signals', 'the ends of a dry run\\\'s axis differ where its scores do']],

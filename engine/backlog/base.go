@@ -5,19 +5,19 @@ import (
 	"github.com/quern-queue/quern/engine/strategy"
 )
 
-// frame is the base of views: the submissions that filters admit and that have an available chunk, in
+// base has the submissions of the views that stand on it: those that filters admit and that have an available chunk, in
 // gates, in one order.
 //
-// The frame of a fair branch keeps no submissions itself: each leaf of the branch has a view with a
-// frame of its own, with one group of gates per tenant. The fair frame has the shares that say whose
+// The base of a fair branch keeps no submissions itself: each leaf of the branch has a view with a
+// base of its own, with one group of gates per tenant. The fair base has the shares that say whose
 // turn it is (share.go).
-type frame struct {
+type base struct {
 	// The fields that every pick reads stand together.
 	*ground
 	fair   *fairness // nil: the branch is not fair
 	fewest *fewest   // nil: the order alone says which value comes first
 	cells  *cells    // nil: there is one limit at most, and submissions stand in gates
-	outer  *View     // of a leaf's frame: the fair view; nil: none
+	outer  *View     // of a leaf's base: the fair view; nil: none
 	groups []group   // of a leaf one per tenant; otherwise only groups[0]
 	gates  []gate
 	order  strategy.Order
@@ -26,14 +26,14 @@ type frame struct {
 	strays  bool
 	leaf    uint8  // its place among the leaves of outer
 	dropped bool   // no view stands on it
-	number  uint32 // in frames.list
+	number  uint32 // in bases.list
 	offered int    // gates that are open to some view and not empty; of a fair view, in all its leaves
 	size    int    // submissions in all gates; likewise
 	changes uint64
 	bands   bands  // of its views
 	ruled   [2]int // of size, by book: submissions that a rule covers
 
-	shape     string // in views.frameOf; "": no other view fits
+	shape     string // in views.baseOf; "": no other view fits
 	filters   []filter
 	limits    limits             // with views that differ in the number, it is the largest
 	gateOf    map[gateKey]uint32 // without the free gates
@@ -47,23 +47,23 @@ type frame struct {
 	promised uint64  // bytes that it may come to, while it is being built
 }
 
-// enlist makes a frame one of the views'.
-func (vs *views) enlist(f *frame) {
-	f.ground, f.bands.of = vs.ground, f
-	vs.frames.add(f)
+// enlist makes a base one of the views'.
+func (vs *views) enlist(b *base) {
+	b.ground, b.bands.of = vs.ground, b
+	vs.bases.add(b)
 }
 
-// makeFrame makes the frame of a branch that is not fair: of a view of its own, or of a leaf.
-func (vs *views) makeFrame(br *strategy.Branch) *frame {
-	f := &frame{order: br.Order, groups: make([]group, 1)}
-	f.groups[0].clear()
-	vs.enlist(f)
+// makeBase makes the base of a branch that is not fair: of a view of its own, or of a leaf.
+func (vs *views) makeBase(br *strategy.Branch) *base {
+	b := &base{order: br.Order, groups: make([]group, 1)}
+	b.groups[0].clear()
+	vs.enlist(b)
 	for _, of := range br.Filters {
-		f.filters = append(f.filters, vs.Values.newFilter(of))
+		b.filters = append(b.filters, vs.Values.newFilter(of))
 	}
-	for i := range f.filters {
-		if x := &f.filters[i]; x.index != nil && (f.by == nil || shownIn(x.index) < shownIn(f.by.index)) {
-			f.by = x
+	for i := range b.filters {
+		if x := &b.filters[i]; x.index != nil && (b.by == nil || shownIn(x.index) < shownIn(b.by.index)) {
+			b.by = x
 		}
 	}
 	for _, l := range br.Limits {
@@ -71,21 +71,21 @@ func (vs *views) makeFrame(br *strategy.Branch) *frame {
 		if of == strategy.Rate {
 			of = vs.Values.acquire(l).slot
 		}
-		f.limits = append(f.limits, limit{k, of, l.Gate()})
+		b.limits = append(b.limits, limit{k, of, l.Gate()})
 	}
-	if len(f.limits) > 1 {
-		f.cells = newCells(f)
+	if len(b.limits) > 1 {
+		b.cells = newCells(b)
 	}
 	if br.Fewest != "" {
-		f.fewest = newFewest(f, br)
+		b.fewest = newFewest(b, br)
 	}
-	vs.frames.attach(f)
-	f.next = uint32(len(f.list()))
-	return f
+	vs.bases.attach(b)
+	b.next = uint32(len(b.list()))
+	return b
 }
 
 // Build looks at up to most further submissions and takes those that match into the view; a view that
-// shares the frame of a view with another number looks at gates instead. It reports whether the view is
+// shares the base of a view with another number looks at gates instead. It reports whether the view is
 // complete now. Between two calls anything may happen to the backlog.
 //
 // Build walks the list from its end. A submission shown meanwhile is appended, and joins the view by
@@ -101,91 +101,91 @@ func (v *View) Build(most int) (complete bool) {
 	return v.state == built
 }
 
-func (f *frame) build(most int) {
+func (b *base) build(most int) {
 	for {
-		list := f.list()
-		f.next = min(f.next, uint32(len(list)))
-		for ; most > 0 && f.next > 0; most-- {
-			f.next--
-			s := f.subs.list[list[f.next]]
-			if s.offered() && f.admits(s) && !s.memberOf(f.number) {
-				f.join(s)
+		list := b.list()
+		b.next = min(b.next, uint32(len(list)))
+		for ; most > 0 && b.next > 0; most-- {
+			b.next--
+			s := b.subs.list[list[b.next]]
+			if s.offered() && b.admits(s) && !s.memberOf(b.number) {
+				b.join(s)
 			}
 		}
-		if f.next > 0 || len(f.later()) == 0 {
+		if b.next > 0 || len(b.later()) == 0 {
 			break
 		}
-		f.met++
-		f.next = uint32(len(f.list()))
+		b.met++
+		b.next = uint32(len(b.list()))
 	}
-	f.complete()
+	b.complete()
 }
 
 // list is the submissions that are being looked at.
-func (f *frame) list() []uint32 {
-	if f.by == nil {
-		return f.subs.shown
+func (b *base) list() []uint32 {
+	if b.by == nil {
+		return b.subs.shown
 	}
-	return f.by.index[f.met].shown
+	return b.by.index[b.met].shown
 }
 
 // later are the terms whose submissions are examined later.
-func (f *frame) later() []*term {
-	if f.by == nil {
+func (b *base) later() []*term {
+	if b.by == nil {
 		return nil
 	}
-	return f.by.index[f.met+1:]
+	return b.by.index[b.met+1:]
 }
 
 // unmet is how many submissions are still to be looked at, at most.
-func (f *frame) unmet() int { return int(f.next) + shownIn(f.later()) }
+func (b *base) unmet() int { return int(b.next) + shownIn(b.later()) }
 
 // complete marks views as built in which nothing is missing.
-func (f *frame) complete() {
-	if f.unmet() > 0 || f.bands.unsettled > 0 {
+func (b *base) complete() {
+	if b.unmet() > 0 || b.bands.unsettled > 0 {
 		return
 	}
-	f.promised = 0
-	for _, v := range f.bands.views {
+	b.promised = 0
+	for _, v := range b.bands.views {
 		if v.state == building {
 			v.state = built
 		}
 	}
 }
 
-func (f *frame) admits(s *Submission) bool {
-	for i := range f.filters {
-		if !f.filters[i].admits(s) {
+func (b *base) admits(s *Submission) bool {
+	for i := range b.filters {
+		if !b.filters[i].admits(s) {
 			return false
 		}
 	}
 	return true
 }
 
-func (f *frame) join(s *Submission) {
+func (b *base) join(s *Submission) {
 	at := uint32(len(s.members))
-	s.members = append(s.members, member{frame: f.number})
-	group := f.groupOf(s)
-	if f.cells != nil {
-		f.cells.enter(s, at, group)
+	s.members = append(s.members, member{base: b.number})
+	group := b.groupOf(s)
+	if b.cells != nil {
+		b.cells.enter(s, at, group)
 	} else {
-		f.put(s, at, f.home(s, group))
+		b.put(s, at, b.home(s, group))
 	}
-	f.report(group)
+	b.report(group)
 }
 
 // count adds to the counts of offered gates and of submissions, and stirs the views when there is
 // something to take again. Where there are bands, bands.offer does that for each view.
-func (f *frame) count(offered, size int) {
-	if f.outer != nil {
-		f.outer.count(offered, size)
+func (b *base) count(offered, size int) {
+	if b.outer != nil {
+		b.outer.count(offered, size)
 	}
-	wasEmpty := f.offered == 0
-	f.changes++
-	f.offered += offered
-	f.size += size
-	if wasEmpty && f.offered > 0 && !f.bands.on {
-		for _, v := range f.bands.views {
+	wasEmpty := b.offered == 0
+	b.changes++
+	b.offered += offered
+	b.size += size
+	if wasEmpty && b.offered > 0 && !b.bands.on {
+		for _, v := range b.bands.views {
 			v.stir()
 		}
 	}
