@@ -22,10 +22,10 @@ type Backlog struct {
 
 // ground is the state that bases stand on.
 type ground struct {
-	subs   submissions
+	subs  submissions
 	bases bases
-	meter  meter
-	trail  trail
+	meter meter
+	trail trail
 
 	Values values  // the keys and values that submissions have
 	Rules  rulings // pauses and blocks of operators

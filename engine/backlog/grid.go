@@ -18,7 +18,7 @@ import (
 // them in a single step. `first` finds the cell of a row by its hash; cells with one hash are
 // linked by `next`.
 type grid struct {
-	base  uint32 // whose gates counters tell
+	base   uint32 // whose gates counters tell
 	limits limits // of the base
 	meter  *meter
 

@@ -15,7 +15,7 @@ import "github.com/quern-queue/quern/engine/queue"
 type rulings struct {
 	subs     *submissions
 	values   *values
-	bases   *bases
+	bases    *bases
 	oldest   *oldest
 	changing func(*Submission) // is called before anything of a submission changes
 

@@ -34,7 +34,7 @@ type term struct {
 	uses   uint32                       // views that filter by it, and shares that have it as a tenant
 	ruling [2]queue.Ruling              // by book
 	shown  []uint32
-	bases []*base // that find their submissions through this term
+	bases  []*base // that find their submissions through this term
 
 	covered [2][2]uint64 // of available, by book: those under pauses, those under blocks
 	// 192 bytes: whole cache lines
@@ -49,7 +49,7 @@ type term struct {
 type values struct {
 	subs     *submissions
 	rules    *rulings
-	bases   *bases
+	bases    *bases
 	keys     map[queue.MetaKey]*metaKey
 	list     []*term // by number; nil where free
 	free     []uint32

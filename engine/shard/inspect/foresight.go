@@ -77,8 +77,8 @@ func (f *foresight) score(ctx context.Context) error {
 		x.fault = err
 		return nil
 	}
-	x.windows = append(x.windows, scoredWindow{w.Frame.Rows, scoring.Choice{Scores: w.Scores}})
-	x.next = scoring.NextWindow(x.branch, x.next, w.Rows < w.Frame.Most)
+	x.windows = append(x.windows, scoredWindow{w.Table.Rows, scoring.Choice{Scores: w.Scores}})
+	x.next = scoring.NextWindow(x.branch, x.next, w.Rows < w.Table.Most)
 	return nil
 }
 
@@ -207,13 +207,13 @@ func (p *previewing) look(x *step, br *strategy.Branch, views []*backlog.View, k
 	for ; x.next <= scoring.MaxWindows; x.next = scoring.NextWindow(br, x.next, true) {
 		w, rows := &scoring.WindowScratch{}, scoring.RowsOf(br, x.scorer)
 		if x.next < scoring.MaxWindows {
-			w.Frame = p.windows().MakeFrame(br, views, x.scorer.Reads(), rows,
+			w.Table = p.windows().MakeTable(br, views, x.scorer.Reads(), rows,
 				func(s *backlog.Submission) bool { return seen[s] })
 		} else {
-			w.Frame, _ = p.windows().Sweep(cmp.Or(kept, new(scoring.Kept)), br, views, x.scorer.Reads(), rows, seen)
+			w.Table, _ = p.windows().Sweep(cmp.Or(kept, new(scoring.Kept)), br, views, x.scorer.Reads(), rows, seen)
 		}
-		if kept != nil && kept.Frame != nil && len(seen) == 0 {
-			w.Frame.Remember(kept.Frame)
+		if kept != nil && kept.Table != nil && len(seen) == 0 {
+			w.Table.Remember(kept.Table)
 		}
 		w.Now, w.Seed, w.Want, w.Dry = p.now, p.q.Seed, p.most-len(p.Picks), true
 		p.windows().Gather(w, br, x.scorer.Reads(), p.q.Context, p.now)

@@ -127,14 +127,14 @@ func (p *Part) Take(q *machine.Request, br *strategy.Branch, w *WindowScratch, m
 		if row < 0 {
 			return false
 		}
-		sub := w.Frame.Rows[row]
+		sub := w.Table.Rows[row]
 		index, by, ok := m.Backlog.TakeOf(w.Views, sub, m.Rnd)
 		if !ok {
 			w.Gone(row)
 			continue
 		}
 		w.Took(row)
-		w.Frame.passed[row] = 0
+		w.Table.passed[row] = 0
 		if w.Sampler != nil {
 			w.Taken[row]++
 		}

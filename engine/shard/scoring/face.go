@@ -167,7 +167,7 @@ func (s *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about que
 			}
 			m.Seed(seed)
 			part := s.Part()
-			w.Frame = part.MakeFrame(all, views, reads, rows, nil)
+			w.Table = part.MakeTable(all, views, reads, rows, nil)
 			w.Now, w.Seed, w.Want, w.Dry = now, seed, w.Rows, true
 			part.Gather(w, all, reads, about, now)
 			return nil
@@ -176,8 +176,8 @@ func (s *Scoring) Candidates(ctx context.Context, plan *strategy.Plan, about que
 			return nil, err
 		}
 	}
-	w.Submissions = make([]queue.SubmissionID, len(w.Frame.Rows))
-	for row, sub := range w.Frame.Rows {
+	w.Submissions = make([]queue.SubmissionID, len(w.Table.Rows))
+	for row, sub := range w.Table.Rows {
 		w.Submissions[row] = sub.ID()
 	}
 	return &w.Window, nil

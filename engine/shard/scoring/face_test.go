@@ -265,8 +265,8 @@ func TestSweepPassesWhatIsNotOfTheBranch(t *testing.T) {
 	}
 }
 
-// While nothing changes in the views, one frame serves many calls, and counts in how many windows a candidate was passed over.
-func TestFrameStays(t *testing.T) {
+// While nothing changes in the views, one table serves many calls, and counts in how many windows a candidate was passed over.
+func TestTableStays(t *testing.T) {
 	t.Parallel()
 	var skipped []uint32 // of the first candidates
 	g := open(t, func(w *strategy.Window, scores []float64) error {
@@ -274,22 +274,22 @@ func TestFrameStays(t *testing.T) {
 		return byRank(identity)(w, scores)
 	})
 	g.insert(9, 1, 2)
-	frames := map[*frame]bool{}
+	tables := map[*table]bool{}
 	note := func(want int64) {
 		g.want(best, 1, want)
 		for _, kept := range g.part.ByKey {
-			frames[kept.Frame] = true
+			tables[kept.Table] = true
 		}
 	}
 	note(2)
 	note(2)
-	if len(frames) != 1 {
-		t.Errorf("%d frames for two calls between which nothing changed", len(frames))
+	if len(tables) != 1 {
+		t.Errorf("%d tables for two calls between which nothing changed", len(tables))
 	}
 	g.insert(1, 3)
 	note(3)
-	if len(frames) != 2 || !slices.Equal(skipped, []uint32{0, 0, 1, 0, 2, 0}) {
-		t.Errorf("%d frames, want 2; passed over %v times, want 0 and 0, 1 and 0, 2 and 0", len(frames), skipped)
+	if len(tables) != 2 || !slices.Equal(skipped, []uint32{0, 0, 1, 0, 2, 0}) {
+		t.Errorf("%d tables, want 2; passed over %v times, want 0 and 0, 1 and 0, 2 and 0", len(tables), skipped)
 	}
 }
 

@@ -117,12 +117,12 @@ func (f *following) lookNow(m *machine.Machine, now queue.Time) error {
 	f.Of, f.Kept = m, part.Of(f.br)
 	f.Views = append(f.Views[:0], views...)
 	if f.sweep {
-		f.Frame, f.next = part.Sweep(f.Kept, f.br, views, f.scorer.Reads(), f.rows, f.Seen)
-		if len(f.Frame.Rows) == 0 { // no take follows that would note f.next
+		f.Table, f.next = part.Sweep(f.Kept, f.br, views, f.scorer.Reads(), f.rows, f.Seen)
+		if len(f.Table.Rows) == 0 { // no take follows that would note f.next
 			f.Kept.swept = f.next
 		}
 	} else {
-		f.Frame = part.Frame(f.Kept, f.br, views, f.scorer, f.rows, f.Seen)
+		f.Table = part.Table(f.Kept, f.br, views, f.scorer, f.rows, f.Seen)
 	}
 	f.Now, f.Want = now, f.q.Max-len(*f.got)
 	part.Gather(&f.WindowScratch, f.br, f.scorer.Reads(), f.q.Context, now)

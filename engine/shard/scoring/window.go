@@ -16,24 +16,24 @@ const maxKept = 256
 
 // Kept is the state of a scored branch between reserves. The shard's mutex guards it.
 type Kept struct {
-	Frame   *frame
-	changes []uint64 // of the views, when the frame was made
+	Table   *table
+	changes []uint64 // of the views, when the table was made
 	Emitted uint64   // chunks so far: one of every so many is the oldest candidate's
 	used    uint64
 	swept   uint32 // where the next sweep goes on (backlog.Backlog.Sweep)
 }
 
-// frame is a window of candidates in the inner order, with their columns that do not change. While nothing changes in
-// the views of ordered branches, one frame serves many reserves.
+// table is a window of candidates in the inner order, with their columns that do not change. While nothing changes in
+// the views of ordered branches, one table serves many reserves.
 //
 //	rows (candidates, in the inner order)    columns that a scorer reads
-//	                                          still: id, total, meta     gathered once for the frame
+//	                                          still: id, total, meta     gathered once for the table
 //	                                          moving: counts, age, ...   gathered for each reserve
 //	passed: windows in which a row was passed over, which `skipped` and `explore` use
 //
-// The frame holds as long as no view under it has changed (Kept.holds). Random views have no order
+// The table holds as long as no view under it has changed (Kept.holds). Random views have no order
 // that could hold, so each reserve draws a new one.
-type frame struct {
+type table struct {
 	Rows   []*backlog.Submission
 	scorer strategy.Scorer
 	Most   int               // rows that were asked for
@@ -50,7 +50,7 @@ type WindowScratch struct {
 	strategy.Window
 	Of    *machine.Machine // whose candidates they are
 	Kept  *Kept
-	Frame *frame
+	Table *table
 	Views []*backlog.View
 	Choice
 	Taken   []uint32                     // chunks by row, for a Sampler
@@ -65,7 +65,7 @@ func (w *WindowScratch) See() {
 	if w.Seen == nil {
 		w.Seen = map[*backlog.Submission]bool{}
 	}
-	for _, sub := range w.Frame.Rows {
+	for _, sub := range w.Table.Rows {
 		w.Seen[sub] = true
 	}
 }
@@ -108,29 +108,29 @@ func (p *Part) drop() {
 	delete(p.ByKey, at)
 }
 
-// Frame finds the next window of candidates: the last one, if it still holds. A window behind the first (seen) is never
+// Table finds the next window of candidates: the last one, if it still holds. A window behind the first (seen) is never
 // kept: its candidates depend on those that this reserve found in the windows before.
-func (p *Part) Frame(x *Kept, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
-	seen map[*backlog.Submission]bool) *frame {
+func (p *Part) Table(x *Kept, br *strategy.Branch, views []*backlog.View, scorer strategy.Scorer, rows int,
+	seen map[*backlog.Submission]bool) *table {
 	if seen != nil {
-		return p.MakeFrame(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
+		return p.MakeTable(br, views, scorer.Reads(), rows, func(s *backlog.Submission) bool { return seen[s] })
 	}
-	if f := x.Frame; f != nil && f.scorer == scorer && f.Most == rows && x.holds(views) {
-		return f
+	if t := x.Table; t != nil && t.scorer == scorer && t.Most == rows && x.holds(views) {
+		return t
 	}
-	f := p.MakeFrame(br, views, scorer.Reads(), rows, nil)
-	f.scorer = scorer
-	if x.Frame != nil {
-		f.Remember(x.Frame)
+	t := p.MakeTable(br, views, scorer.Reads(), rows, nil)
+	t.scorer = scorer
+	if x.Table != nil {
+		t.Remember(x.Table)
 	}
-	x.Frame, x.changes = f, x.changes[:0]
+	x.Table, x.changes = t, x.changes[:0]
 	for _, v := range views {
 		x.changes = append(x.changes, v.Changes())
 	}
-	return f
+	return t
 }
 
-// holds says that the views give the same submissions in the same order as when the frame was made.
+// holds says that the views give the same submissions in the same order as when the table was made.
 func (x *Kept) holds(views []*backlog.View) bool {
 	for i, v := range views {
 		if !v.Ordered() || i >= len(x.changes) || v.Changes() != x.changes[i] {
@@ -142,49 +142,49 @@ func (x *Kept) holds(views []*backlog.View) bool {
 
 // Remember takes over how often candidates were passed over. Candidates that left the window lose their count, also
 // if they come back: they were not passed over meanwhile.
-func (f *frame) Remember(before *frame) {
+func (t *table) Remember(before *table) {
 	passed := make(map[*backlog.Submission]uint32, len(before.Rows))
 	for row, n := range before.passed {
 		if n > 0 {
 			passed[before.Rows[row]] = n
 		}
 	}
-	for row, sub := range f.Rows {
-		f.passed[row] = passed[sub]
+	for row, sub := range t.Rows {
+		t.passed[row] = passed[sub]
 	}
 }
 
-// MakeFrame gathers the first candidates of the views, but for those to skip.
-func (p *Part) MakeFrame(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
-	skip func(*backlog.Submission) bool) *frame {
+// MakeTable gathers the first candidates of the views, but for those to skip.
+func (p *Part) MakeTable(br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
+	skip func(*backlog.Submission) bool) *table {
 	list := p.m.Backlog.Window(views, rows, skip, p.m.Rnd, make([]*backlog.Submission, 0, rows))
-	return p.frameOf(list, br, reads, rows)
+	return p.tableOf(list, br, reads, rows)
 }
 
 // Sweep is the window after the last one. If all candidates of the earlier windows were skipped, it has others, and the
 // sweep of the next reserve goes on from next.
 func (p *Part) Sweep(x *Kept, br *strategy.Branch, views []*backlog.View, reads []strategy.Column, rows int,
-	seen map[*backlog.Submission]bool) (f *frame, next uint32) {
+	seen map[*backlog.Submission]bool) (t *table, next uint32) {
 	list, next := p.m.Backlog.Sweep(views, x.swept, rows, func(s *backlog.Submission) bool { return seen[s] },
 		make([]*backlog.Submission, 0, rows))
-	return p.frameOf(list, br, reads, rows), next
+	return p.tableOf(list, br, reads, rows), next
 }
 
-// frameOf gathers the data of candidates that does not change.
-func (p *Part) frameOf(list []*backlog.Submission, br *strategy.Branch, reads []strategy.Column, rows int) *frame {
-	f := &frame{Rows: list, Most: rows, wordOf: map[string]uint32{}}
-	f.passed = make([]uint32, len(f.Rows))
-	f.still = make([]strategy.Values, len(reads))
-	f.limits = make([]int64, len(reads))
+// tableOf gathers the data of candidates that does not change.
+func (p *Part) tableOf(list []*backlog.Submission, br *strategy.Branch, reads []strategy.Column, rows int) *table {
+	t := &table{Rows: list, Most: rows, wordOf: map[string]uint32{}}
+	t.passed = make([]uint32, len(t.Rows))
+	t.still = make([]strategy.Values, len(reads))
+	t.limits = make([]int64, len(reads))
 	for i, c := range reads {
 		switch c.Property {
 		case strategy.ID, strategy.Total, strategy.MetaInt, strategy.MetaString:
-			f.still[i] = p.stillColumn(f, c)
+			t.still[i] = p.stillColumn(t, c)
 		case strategy.LimitOf:
-			f.limits[i] = limitOf(br, c.Key)
+			t.limits[i] = limitOf(br, c.Key)
 		}
 	}
-	return f
+	return t
 }
 
 // limitOf is how many chunks of a value the branch lets be in flight at most, -1 if some alternative does not limit it.
@@ -206,21 +206,21 @@ func limitOf(br *strategy.Branch, key queue.MetaKey) (most int64) {
 	return most
 }
 
-// stillColumn is a column that stays the same as long as the frame does.
-func (p *Part) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
+// stillColumn is a column that stays the same as long as the table does.
+func (p *Part) stillColumn(t *table, c strategy.Column) (v strategy.Values) {
 	key := p.m.Backlog.Key(c.Key)
 	switch {
 	case c.IsString():
-		v.Words = make([]uint32, len(f.Rows))
+		v.Words = make([]uint32, len(t.Rows))
 	case c.IsCount():
-		v.Counts = make([]uint32, len(f.Rows))
+		v.Counts = make([]uint32, len(t.Rows))
 	default:
-		v.Numbers = make([]int64, len(f.Rows))
+		v.Numbers = make([]int64, len(t.Rows))
 	}
 	if c.Property == strategy.MetaInt {
-		v.Present = make([]bool, len(f.Rows))
+		v.Present = make([]bool, len(t.Rows))
 	}
-	for row, sub := range f.Rows {
+	for row, sub := range t.Rows {
 		switch c.Property {
 		case strategy.ID:
 			v.Numbers[row] = int64(sub.ID())
@@ -232,7 +232,7 @@ func (p *Part) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
 			}
 		case strategy.MetaString:
 			if value, _, _, has := sub.Value(key); has && !value.IsInt() {
-				v.Words[row] = f.word(value.Text())
+				v.Words[row] = t.word(value.Text())
 			}
 		}
 	}
@@ -240,12 +240,12 @@ func (p *Part) stillColumn(f *frame, c strategy.Column) (v strategy.Values) {
 }
 
 // Words count from 1; 0 is "no text" in a column.
-func (f *frame) word(text string) uint32 {
-	id, known := f.wordOf[text]
+func (t *table) word(text string) uint32 {
+	id, known := t.wordOf[text]
 	if !known {
-		f.words = append(f.words, text)
-		id = uint32(len(f.words))
-		f.wordOf[text] = id
+		t.words = append(t.words, text)
+		id = uint32(len(t.words))
+		t.wordOf[text] = id
 	}
 	return id
 }
@@ -254,8 +254,8 @@ func (f *frame) word(text string) uint32 {
 // runs later without it, so it only gets copies; the still columns are never changed, and may be shared.
 func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Column, context queue.Meta,
 	now queue.Time) {
-	f := w.Frame
-	w.Rows, w.Dictionary = len(f.Rows), f.words
+	t := w.Table
+	w.Rows, w.Dictionary = len(t.Rows), t.words
 	w.Columns = slices.Grow(w.Columns[:0], len(reads))[:len(reads)]
 	for len(w.numbers) < len(reads) {
 		w.numbers, w.counts = append(w.numbers, nil), append(w.counts, nil)
@@ -270,61 +270,61 @@ func (p *Part) Gather(w *WindowScratch, br *strategy.Branch, reads []strategy.Co
 		switch {
 		case c.Single():
 			w.Columns[i] = w.contextColumn(c, context)
-		case f.still[i].Rows() > 0:
-			w.Columns[i] = f.still[i]
+		case t.still[i].Rows() > 0:
+			w.Columns[i] = t.still[i]
 		case c.IsCount():
 			w.counts[i] = slices.Grow(w.counts[i][:0], w.Rows)[:w.Rows]
 			w.Columns[i] = strategy.Values{Counts: w.counts[i]}
-			p.movingCounts(f, c, random, w.counts[i])
+			p.movingCounts(t, c, random, w.counts[i])
 		default:
 			w.numbers[i] = slices.Grow(w.numbers[i][:0], w.Rows)[:w.Rows]
 			w.Columns[i] = strategy.Values{Numbers: w.numbers[i]}
-			p.movingNumbers(f, c, f.limits[i], now, w.numbers[i])
+			p.movingNumbers(t, c, t.limits[i], now, w.numbers[i])
 		}
 	}
-	for row := range f.passed {
-		f.passed[row]++ // a candidate that is taken begins at 0 again
+	for row := range t.passed {
+		t.passed[row]++ // a candidate that is taken begins at 0 again
 	}
 }
 
 // movingCounts fills in a column of counts that change from one reserve to the next. Each case is a loop of its own: a
 // window has some hundred rows, and outside of the scorer a reserve spends most of its time here.
-func (p *Part) movingCounts(f *frame, c strategy.Column, random bool, dst []uint32) {
+func (p *Part) movingCounts(t *table, c strategy.Column, random bool, dst []uint32) {
 	switch c.Property {
 	case strategy.Available:
-		for row, sub := range f.Rows {
+		for row, sub := range t.Rows {
 			dst[row] = sub.Available()
 		}
 	case strategy.InFlightSubmission:
-		for row, sub := range f.Rows {
+		for row, sub := range t.Rows {
 			dst[row] = sub.InFlight()
 		}
 	case strategy.Skipped:
-		copy(dst, f.passed)
+		copy(dst, t.passed)
 	case strategy.InFlight:
 		key := p.m.Backlog.Key(c.Key)
-		for row, sub := range f.Rows {
+		for row, sub := range t.Rows {
 			_, dst[row], _, _ = sub.Value(key)
 		}
 	default:
-		p.chunkColumn(f, c, random, dst)
+		p.chunkColumn(t, c, random, dst)
 	}
 }
 
 // movingNumbers is the same for columns of numbers.
-func (p *Part) movingNumbers(f *frame, c strategy.Column, limit int64, now queue.Time, dst []int64) {
+func (p *Part) movingNumbers(t *table, c strategy.Column, limit int64, now queue.Time, dst []int64) {
 	switch c.Property {
 	case strategy.Priority:
-		for row, sub := range f.Rows {
+		for row, sub := range t.Rows {
 			dst[row] = sub.Priority()
 		}
 	case strategy.Age:
-		for row, born := range f.births() {
+		for row, born := range t.births() {
 			dst[row] = max(0, int64(now)-born)
 		}
 	case strategy.LimitOf:
 		key := p.m.Backlog.Key(c.Key)
-		for row, sub := range f.Rows {
+		for row, sub := range t.Rows {
 			dst[row] = limit
 			if _, _, operator, has := sub.Value(key); has && operator != queue.NoLimit &&
 				(limit < 0 || int64(operator) < limit) {
@@ -335,22 +335,22 @@ func (p *Part) movingNumbers(f *frame, c strategy.Column, limit int64, now queue
 }
 
 // births are when the candidates were inserted.
-// It is made for the first column that asks, and then kept with the frame: the id has the time, but taking it apart
+// It is made for the first column that asks, and then kept with the table: the id has the time, but taking it apart
 // for every row at every reserve would cost more than the rest of the column.
-func (f *frame) births() []int64 {
-	if f.born == nil {
-		f.born = make([]int64, len(f.Rows))
-		for row, sub := range f.Rows {
-			f.born[row] = int64(sub.ID().Time())
+func (t *table) births() []int64 {
+	if t.born == nil {
+		t.born = make([]int64, len(t.Rows))
+		for row, sub := range t.Rows {
+			t.born[row] = int64(sub.ID().Time())
 		}
 	}
-	return f.born
+	return t.born
 }
 
 // chunkColumn is a moving column about the chunk that would be handed out next. A submission may end while the window
 // is gathered, and leave the backlog: then all of its columns are 0, and the pick finds it gone.
-func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint32) {
-	for row, sub := range f.Rows {
+func (p *Part) chunkColumn(t *table, c strategy.Column, random bool, dst []uint32) {
+	for row, sub := range t.Rows {
 		dst[row] = 0
 		r, live := sub.Data.(*machine.Record)
 		if live = live && r.Sub != nil; !live {
@@ -370,7 +370,7 @@ func (p *Part) chunkColumn(f *frame, c strategy.Column, random bool, dst []uint3
 }
 
 // contextColumn is a column of one row: the value that the reserve call has for a key. A text that no candidate has
-// gets a number of its own, in a copy of the dictionary. The frame's dictionary is shared by later reserves, and must
+// gets a number of its own, in a copy of the dictionary. The table's dictionary is shared by later reserves, and must
 // not grow with each text that a client sends.
 func (w *WindowScratch) contextColumn(c strategy.Column, context queue.Meta) strategy.Values {
 	value, has := context.Find(c.Key)
@@ -383,7 +383,7 @@ func (w *WindowScratch) contextColumn(c strategy.Column, context queue.Meta) str
 	if !has || value.IsInt() {
 		return strategy.Values{Words: []uint32{0}}
 	}
-	id, known := w.Frame.wordOf[value.Text()]
+	id, known := w.Table.wordOf[value.Text()]
 	if !known {
 		at := slices.Index(w.Dictionary, value.Text())
 		if at < 0 {
