@@ -121,12 +121,22 @@ func equalFold(a, b string) bool {
 // consumer would get something else than the producer sent.
 func (b *bodies) read(c echo.Context, limit int64) (*buffer, error) {
 	body, err := b.readBytes(c, limit)
-	if err == nil && !utf8.Valid(body.b) {
-		b.free(body)
-		return nil, newProblem(codeMalformed,
-			"The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
+	if err != nil {
+		return nil, err
 	}
-	return body, err
+	if err := asText(body.b); err != nil {
+		b.free(body)
+		return nil, err
+	}
+	return body, nil
+}
+
+// asText refuses a body that is not UTF-8.
+func asText(body []byte) error {
+	if utf8.Valid(body) {
+		return nil
+	}
+	return newProblem(codeMalformed, "The body is not UTF-8. Send bytes that are not text as {\"base64\":\"...\"}.")
 }
 
 // readBytes reads the whole body of at most limit bytes into a pooled buffer, which the caller

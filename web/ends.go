@@ -72,7 +72,7 @@ func endsList() (list parameters[endsRequest]) {
 	ended := slices.DeleteFunc(queue.SubmissionStateNames(),
 		func(name string) bool { return name == queue.Open.String() })
 	for _, p := range submissionFilter(ended...) {
-		list = append(list, parameter[endsRequest]{Param: p.Param, many: p.many,
+		list = append(list, parameter[endsRequest]{Param: p.Param,
 			read: func(to *endsRequest, name, given string) error { return p.read(&to.ListRequest, name, given) }})
 	}
 	return append(list, textParameter("after", "Id of the event to begin after, 0, or now", 0,

@@ -288,7 +288,7 @@ func internalProblem(cause error) *problem {
 func routingProblem(err *echo.HTTPError) *problem {
 	switch err.Code {
 	case http.StatusNotFound:
-		return newProblem(codeNotFound, "There is nothing at this path. GET /docs lists all paths.")
+		return newProblem(codeNotFound, "There is nothing at this path. /docs/api lists all paths.")
 	case http.StatusMethodNotAllowed:
 		return newProblem(codeMethod, "This path does not know the method. The Allow header lists those it knows.")
 	}

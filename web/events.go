@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -125,9 +124,9 @@ func (w watching) getEvents(c echo.Context) error {
 // because a repeated queue parameter and a list of topics are more than huma can read.
 func (w watching) parseEvents(r *http.Request) (in eventsRequest, err error) {
 	in = eventsRequest{queues: []string{engine.DefaultQueue}, stats: true, keys: true}
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := readQuery(r.URL.RawQuery)
 	if err != nil {
-		return in, queue.Invalid("/query", "is not well formed")
+		return in, err
 	}
 	for name, given := range values {
 		switch {

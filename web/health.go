@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -53,9 +52,9 @@ func (x health) livez(c echo.Context) error { return c.String(http.StatusOK, "ok
 
 // readyz fails while a part does not work or the server stops.
 func (x health) readyz(ctx context.Context, in *RawQuery) (*output[api.Readiness], error) {
-	values, err := url.ParseQuery(in.raw)
+	values, err := readQuery(in.raw)
 	if err != nil {
-		return nil, queue.Invalid("/query", "is not well formed")
+		return nil, err
 	}
 	for name := range values {
 		if name != "verbose" {

@@ -104,6 +104,11 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 // answer runs the handler of an operation, or lets another node of the cluster do it.
 func (s *Server) answer(c echo.Context, op *operation, next echo.HandlerFunc) error {
+	if op != nil {
+		if err := op.wellFormed(c.Request()); err != nil {
+			return err
+		}
+	}
 	if op != nil && op.shards != nil {
 		if did, err := s.overShards(c, op); did || err != nil {
 			return err

@@ -126,6 +126,9 @@ type decoded[T any] struct {
 }
 
 func (d *decoded[T]) decode(data []byte) {
+	if d.failed = asText(data); d.failed != nil {
+		return
+	}
 	if d.failed = wire.Decode(data, &d.value); d.failed != nil {
 		d.body = append([]byte(nil), data...)
 	}
@@ -133,8 +136,8 @@ func (d *decoded[T]) decode(data []byte) {
 
 // problem is why the body could not be read; nil: it could.
 func (d *decoded[T]) problem() error {
-	if d.failed == nil {
-		return nil
+	if d.body == nil {
+		return d.failed
 	}
 	return wireProblem[T](d.failed, d.body, contentJSON)
 }

@@ -112,11 +112,14 @@ func (x *shardCall) readBody() error {
 	}
 	if peeked, did := x.c.Get(peekedKey).([]byte); did && len(peeked) <= maxBodyBytes {
 		x.body = peeked
-		return nil
+		return asText(peeked)
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(x.c.Response(), x.c.Request().Body, maxBodyBytes))
 	x.body = text
-	return err
+	if err != nil {
+		return err
+	}
+	return asText(text)
 }
 
 // parts are the parts of all shards. They do not know yet where their shards are (place).

@@ -22,7 +22,6 @@ import (
 // is read into T, the list's request. An empty value is none, as a form sends it.
 type parameter[T any] struct {
 	*huma.Param
-	many bool // may be repeated
 	read func(to *T, name, given string) error
 }
 
@@ -39,12 +38,11 @@ func (all parameters[T]) document() (list []*huma.Param) {
 
 // read reads a query. It refuses a name that is none of the parameters. An empty value counts as absent, because a
 // form sends all of its fields. `meta.KEY=` is the exception: the empty text is a value. Parameters are read in no
-// fixed order, so none may depend on another.
+// fixed order, so none may depend on another. wellFormed has refused those that come twice and may not.
 func (all parameters[T]) read(raw string, to *T) error {
-	values, err := url.ParseQuery(raw)
+	values, err := readQuery(raw)
 	if err != nil {
-		return queue.Invalid("/query",
-			"is not well formed: escape special characters as %%XX and separate parameters by &")
+		return err
 	}
 	for name, given := range values {
 		pointer, declared := "/query/"+api.EscapePointer(name), name
@@ -52,11 +50,8 @@ func (all parameters[T]) read(raw string, to *T) error {
 			declared = "meta"
 		}
 		at := slices.IndexFunc(all, func(p parameter[T]) bool { return p.Name == declared })
-		switch {
-		case at < 0 || name == "meta":
+		if at < 0 || name == "meta" {
 			return queue.Invalid(pointer, "is not a parameter of this operation")
-		case len(given) != 1 && !all[at].many:
-			return queue.Invalid(pointer, "is given %d times; give it once", len(given))
 		}
 		for _, value := range given {
 			if value == "" && declared != "meta" {
@@ -68,6 +63,16 @@ func (all parameters[T]) read(raw string, to *T) error {
 		}
 	}
 	return nil
+}
+
+// readQuery takes a query apart.
+func readQuery(raw string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, queue.Invalid("/query",
+			"is not well formed: escape special characters as %%XX and separate parameters by &")
+	}
+	return values, nil
 }
 
 // queryParam is the entry of one parameter in the document.
@@ -149,7 +154,7 @@ func listParam(name, about string, names ...string) *huma.Param {
 func stateParameter[T any, S comparable](parse func(string) (S, bool), field func(*T) *[]S,
 	names ...string) parameter[T] {
 	param := listParam("state", "Only these states; repeated or comma-separated. Without it, all.", names...)
-	return parameter[T]{Param: param, many: true, read: func(to *T, _, given string) error {
+	return parameter[T]{Param: param, read: func(to *T, _, given string) error {
 		for name := range strings.SplitSeq(given, ",") {
 			state, ok := parse(name)
 			switch {

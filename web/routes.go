@@ -23,6 +23,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -85,6 +86,7 @@ type operation struct {
 	streams  bool
 	waits    bool                                 // Prefer: wait is honoured
 	turns    bool                                 // takes its turn among the reads of its token by itself
+	json     bool                                 // huma decodes its body
 	freeform bool                                 // reads query parameters that the document cannot name one by one
 	accepts  bool                                 // a success answers 202
 	creates  reflect.Type                         // the body of a 201, for operations that may create
@@ -184,6 +186,7 @@ func answerHead(e *echo.Echo, operations map[string]map[string]*operation) {
 
 // register adds an operation whose handler is a plain function of an input and an output struct.
 func register[I, O any](r *router, op operation, handler func(context.Context, *I) (*O, error)) {
+	_, op.json = reflect.TypeFor[I]().FieldByName("Body")
 	entry := r.add(op)
 	described := r.describe(op)
 	if op.method == http.MethodPut || op.method == http.MethodPatch || op.method == http.MethodPost {
@@ -218,18 +221,36 @@ func register[I, O any](r *router, op operation, handler func(context.Context, *
 	})
 }
 
-// cold is the frame of the operations that huma decodes: content type, body limit and the
-// deadlines of a wait.
+// wellFormed refuses what an operation would read as something else than its caller sent, before the call is divided
+// or passed on: a body for huma that is not JSON in UTF-8, or compressed; a query that cannot be read; and a parameter
+// that comes twice, of which most operations would take the first.
+func (op *operation) wellFormed(r *http.Request) error {
+	if op.json {
+		if _, err := mediaType(r, contentJSON); err != nil {
+			return err
+		}
+	}
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	values, err := readQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	for name, given := range values {
+		repeats := func(p *huma.Param) bool { return p.Name == name && p.Schema.Type == huma.TypeArray }
+		if len(given) > 1 && !slices.ContainsFunc(op.params, repeats) {
+			return queue.Invalid("/query/"+api.EscapePointer(name), "is given %d times; give it once", len(given))
+		}
+	}
+	return nil
+}
+
+// cold is the frame of the operations that huma decodes: body limit and the deadlines of a wait.
 func (r *router) cold(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		c := unwrap(ctx)
 		in := c.Request()
-		if op.method == http.MethodPut || op.method == http.MethodPatch {
-			if _, err := mediaType(in, contentJSON); err != nil {
-				c.Set(problemKey, r.answers.refuse(c, err))
-				return
-			}
-		}
 		in.Body = http.MaxBytesReader(c.Response(), in.Body, maxBodyBytes)
 		if op.waits && in.Header.Get("Prefer") != "" {
 			r.waits.enter(c.Response(), r.auth.credentialOf(in), queue.MaxWait)
@@ -241,9 +262,10 @@ func (r *router) cold(op *operation) func(huma.Context, func(huma.Context)) {
 
 // raw adds an operation whose handler reads and writes by itself; shape says what it reads and writes.
 func (r *router) raw(op operation, shape func(*document, *huma.Operation), handler echo.HandlerFunc) {
-	r.add(op)
+	entry := r.add(op)
 	described := r.describe(op)
 	shape(r.document, &described)
+	entry.params = described.Parameters
 	r.api.OpenAPI().AddOperation(&described)
 	r.echo.Add(op.method, echoPath(op.path), handler)
 }

@@ -181,5 +181,5 @@ var inCommands = strings.NewReplacer(
 	"/header/If-None-Match", "--create",
 	"If-Match", "--if-match",
 	"use DELETE to", "use 'quern keys unset' to",
-	"GET /docs lists all paths.", "It may be of an older version than this command, or --server has a path that is not its own.",
+	"/docs/api lists all paths.", "It may be of an older version than this command, or --server has a path that is not its own.",
 )
