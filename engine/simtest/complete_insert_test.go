@@ -147,6 +147,26 @@ func TestCompleteInsertsNeither(t *testing.T) {
 			t.Errorf("the places of what was refused are not free: %v", err)
 		}
 	})
+	t.Run("the server is full, and its memory too", func(t *testing.T) {
+		t.Parallel()
+		f := openFollowed(t, func(b *box) { b.live = inserts.NewLiveLimit(1) })
+		f.live.Uses(2<<20, 1<<20)
+		result, _ := f.complete(insertion("", "x"), insertion("", "y"))
+		if result.Outcome != queue.OutcomeRefused || result.Code != string(queue.CodeOverloaded) {
+			t.Errorf("two for one: %+v, want it refused", result)
+		}
+		f.wantNeither("after it", 0)
+		if result, _ = f.complete(insertion("", "x")); result.Outcome != queue.OutcomeOK || f.submissions() != 2 {
+			t.Errorf("one that takes the place of the one that ends: %+v", result)
+		}
+		if _, _, err := f.shard.Insert(ctx, new(prefixed(1))); queue.CodeOf(err) != queue.CodeOverloaded {
+			t.Errorf("an insert after it: %v, want it refused", err)
+		}
+		f.live.Uses(0, 1<<20)
+		if _, _, err := f.shard.Insert(ctx, new(prefixed(1))); queue.CodeOf(err) != queue.CodeTooManySubmissions {
+			t.Errorf("with free memory: %v, want too many submissions", err)
+		}
+	})
 	t.Run("the disk is full", func(t *testing.T) {
 		t.Parallel()
 		f := openFollowed(t, nil)

@@ -103,10 +103,13 @@ func (c *call) decideOne(n *queue.NewSubmission, a *asked, since queue.Time) err
 	if err := c.m.Uniques.Room(n, now); err != nil {
 		return err
 	}
-	if err := c.m.Quotas.Room(n, c.leaving(a)); err != nil {
+	leaving := c.leaving(a)
+	if err := c.m.Quotas.Room(n, leaving); err != nil {
 		return err
 	}
-	if err := c.Live.Admit(1); err != nil {
+	if leaving != nil && c.admitted == 0 {
+		c.Live.Replace()
+	} else if err := c.Live.Admit(1); err != nil {
 		c.Crowded++
 		return err
 	}

@@ -10,8 +10,9 @@ import (
 
 // LiveLimit bounds how many submissions may be open in all shards of a server together, and how much memory the server
 // may use, so that inserts are refused before memory is at its end. Existing submissions are not affected: they are
-// recovered, redriven and ended as always. Schedules go on inserting, a submission for each tick. Dead letters that
-// come from another queue wait there until there is room. It is safe for concurrent use.
+// recovered, redriven and ended as always. An insert that takes the place of a submission that ends in the same commit
+// needs no room. Schedules go on inserting, a submission for each tick. Dead letters that come from another queue wait
+// there until there is room. It is safe for concurrent use.
 //
 // An insert counts as pending until after it counts as open, so for a moment it counts twice: the limit errs on the
 // safe side. Both are atomics, because every insert of every shard would contend for a lock.
@@ -47,7 +48,10 @@ func (l *LiveLimit) Admit(n int) error {
 	return nil
 }
 
-// Release takes back Admit.
+// Replace lets an insert in that takes the place of a submission that ends in the same commit.
+func (l *LiveLimit) Replace() { l.pending.Add(1) }
+
+// Release takes back Admit or Replace.
 func (l *LiveLimit) Release(n int) { l.pending.Add(-int64(n)) }
 
 // Opened adds to the submissions that are open.
