@@ -277,7 +277,7 @@ func deletable(e *Engine, q *Queue, open uint64, quarantined bool) error {
 	}
 	if open > 0 {
 		return &queue.Error{Code: queue.CodeConflict,
-			Message: fmt.Sprintf("The queue has %d open submissions. Cancel them or let them end first.", open)}
+			Message: "The queue has " + queue.Exactly(open, "open submission") + ". Cancel them or let them end first."}
 	}
 	return e.forwards.unforwarded(q)
 }

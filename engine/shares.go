@@ -40,9 +40,9 @@ func (s *insertShare) take(n *queue.NewSubmission) error {
 	}
 	if !s.use.Submissions.Room(s.submissions+1, s.limits.Submissions, s.e.open) {
 		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
-			"This access token has %d open submissions, the most that the server's option token-submissions allows. "+
+			"This access token has %s, the most that the server's option token-submissions allows. "+
 				"Send this again when some have ended, put more chunks into fewer submissions, or "+
-				"have the option raised.", s.limits.Submissions)}
+				"have the option raised.", queue.Exactly(uint64(s.limits.Submissions), "open submission"))}
 	}
 	if err := s.takeValues(n.Meta); err != nil {
 		return err

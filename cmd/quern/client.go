@@ -90,13 +90,18 @@ func (a *app) token() (string, error) {
 // each makes the RunE of a command that does the same with each of its arguments, until that fails with one.
 func (a *app) each(do func(ctx context.Context, c *client.Client, arg string) error) func(*cobra.Command, []string) error {
 	return a.asking(func(ctx context.Context, c *client.Client, args []string) error {
-		for _, arg := range args {
-			if err := do(ctx, c, arg); err != nil {
-				return err
-			}
-		}
-		return nil
+		return eachOf(args, func(arg string) error { return do(ctx, c, arg) })
 	})
+}
+
+// eachOf does the same with each argument, until that fails with one. The error then says which are done.
+func eachOf(args []string, do func(arg string) error) error {
+	for i, arg := range args {
+		if err := do(arg); err != nil {
+			return partlyError{error: err, done: args[:i], failed: arg, left: args[i+1:]}
+		}
+	}
+	return nil
 }
 
 // asking makes the RunE of a command that asks a server: run is given a client of the server that the flags and the environment name.

@@ -185,12 +185,7 @@ func deadActCommand(a *app, action, short string) *cobra.Command {
 				}
 				return followBulk(ctx, a, c, b)
 			}
-			for _, arg := range args {
-				if err := actOnDead(ctx, c, a.queueName(), action, to, arg); err != nil {
-					return err
-				}
-			}
-			return nil
+			return eachOf(args, func(arg string) error { return actOnDead(ctx, c, a.queueName(), action, to, arg) })
 		}),
 	})
 	f.flags(c)

@@ -54,10 +54,54 @@ type endedError struct {
 
 func (e endedError) Error() string { return e.text }
 
+// partlyError is the failure of one argument of several that a command does the same with.
+type partlyError struct {
+	error
+	done   []string
+	failed string
+	left   []string
+}
+
+func (e partlyError) Unwrap() error { return e.error }
+
+// reportPartly prints the failure, and which arguments are done. The exit code of a wrong command line says that nothing was done, so it
+// must not be that one when something was.
+func (a *app) reportPartly(e partlyError) int {
+	code := a.report(e.error)
+	if len(e.done)+len(e.left) == 0 || len(e.done) == 0 && code == exitUnreachable {
+		return code
+	}
+	say(a.err, "This was about %s.", e.failed)
+	if len(e.done) > 0 {
+		say(a.err, " Done before: %s.", someOf(e.done))
+	}
+	if len(e.left) > 0 {
+		say(a.err, " Not tried: %s.", someOf(e.left))
+	}
+	say(a.err, "\n")
+	if code == exitUsage && len(e.done) > 0 {
+		return exitFailure
+	}
+	return code
+}
+
+// someOf lists the first few.
+func someOf(list []string) string {
+	const most = 10
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
 // report prints err and returns its exit code.
 func (a *app) report(err error) int {
 	if err == nil {
 		return exitOK
+	}
+	var partly partlyError
+	if errors.As(err, &partly) {
+		return a.reportPartly(partly)
 	}
 	var (
 		usage   usageError

@@ -275,13 +275,13 @@ func rateText(r api.Rate) string {
 func quotaText(q api.GroupLimits) string {
 	var parts []string
 	if q.Waiting != nil {
-		parts = append(parts, number(*q.Waiting)+" waiting chunks")
+		parts = append(parts, queue.Exactly(uint64(*q.Waiting), "waiting chunk"))
 	}
 	if q.Submissions != nil {
-		parts = append(parts, number(*q.Submissions)+" open submissions")
+		parts = append(parts, queue.Exactly(uint64(*q.Submissions), "open submission"))
 	}
 	if q.Bytes != nil {
-		parts = append(parts, number(*q.Bytes)+" bytes")
+		parts = append(parts, queue.Exactly(uint64(*q.Bytes), "byte"))
 	}
 	return "at most " + strings.Join(parts, ", ")
 }

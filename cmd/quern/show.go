@@ -46,17 +46,20 @@ func cancelCommand(a *app) *cobra.Command {
 				return cancelChunks(ctx, a, c, args)
 			}
 			var cancelled []api.Submission
-			for _, id := range args {
+			failed := eachOf(args, func(id string) error {
 				if _, err := queue.ParseSubmissionID(id); err != nil {
 					return usageError{err}
 				}
 				s, err := c.Cancel(ctx, id)
-				if err != nil {
-					return err
+				if err == nil {
+					cancelled = append(cancelled, *s)
 				}
-				cancelled = append(cancelled, *s)
+				return err
+			})
+			if len(cancelled) == 0 {
+				return failed
 			}
-			return printList(a, cancelled, submissionHeader(), submissionRow)
+			return errors.Join(printList(a, cancelled, submissionHeader(), submissionRow), failed)
 		}),
 	})
 }
@@ -64,20 +67,23 @@ func cancelCommand(a *app) *cobra.Command {
 // cancelChunks gives chunks up, and shows what has become of them.
 func cancelChunks(ctx context.Context, a *app, c *client.Client, args []string) error {
 	var chunks []api.Chunk
-	for _, arg := range args {
+	failed := eachOf(args, func(arg string) error {
 		id, index, err := parseChunk(arg)
 		if err != nil {
 			return err
 		}
 		chunk, err := c.CancelChunk(ctx, id, index)
-		if err != nil {
-			return err
+		if err == nil {
+			chunks = append(chunks, *chunk)
 		}
-		chunks = append(chunks, *chunk)
-	}
-	return printList(a, chunks, []string{"INDEX", "STATE", "ATTEMPTS", "ERROR"}, func(c api.Chunk) []string {
-		return []string{number(c.Index), c.State, number(c.Attempts), c.Error}
+		return err
 	})
+	if len(chunks) == 0 {
+		return failed
+	}
+	return errors.Join(printList(a, chunks, []string{"INDEX", "STATE", "ATTEMPTS", "ERROR"}, func(c api.Chunk) []string {
+		return []string{number(c.Index), c.State, number(c.Attempts), c.Error}
+	}), failed)
 }
 
 // deleteCommand removes ended submissions before their retention is over.
@@ -90,15 +96,11 @@ func deleteCommand(a *app) *cobra.Command {
 			"the queue would. This cannot be undone. Backups keep their copies. --cancel ends open submissions first.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, arg := range args {
-				err := withSubmission(a, arg, func(c *client.Client, id string) error {
+			return eachOf(args, func(arg string) error {
+				return withSubmission(a, arg, func(c *client.Client, id string) error {
 					return c.DeleteSubmission(cmd.Context(), id, cancel)
 				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			})
 		},
 	})
 	c.Flags().BoolVar(&cancel, "cancel", false, "end open submissions first; consumers lose their chunks")

@@ -36,3 +36,8 @@ func One(n uint64, singular, plural string) string {
 
 // Counted is a number with its noun, of which the plural ends in s.
 func Counted(n uint64, noun string) string { return Compact(n) + " " + One(n, noun, noun+"s") }
+
+// Exactly is Counted with all digits.
+func Exactly(n uint64, noun string) string {
+	return strconv.FormatUint(n, 10) + " " + One(n, noun, noun+"s")
+}

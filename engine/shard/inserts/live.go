@@ -41,9 +41,9 @@ func (l *LiveLimit) Admit(n int) error {
 	if now := l.open.Load() + l.pending.Add(int64(n)) - int64(n); l.most > 0 && now >= l.most {
 		l.Release(n)
 		return &queue.Error{Code: queue.CodeTooManySubmissions, Message: fmt.Sprintf(
-			"The server has %d open submissions, the most that its option max-live-submissions allows. Send this "+
+			"The server has %s, the most that its option max-live-submissions allows. Send this "+
 				"again when some have ended, put more chunks into fewer submissions, or have the option raised.",
-			l.most)}
+			queue.Exactly(uint64(l.most), "open submission"))}
 	}
 	return nil
 }

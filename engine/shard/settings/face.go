@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"fmt"
-
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/machine"
@@ -30,8 +28,8 @@ func (s *Settings) Put(set *journal.Set, before, after any, acts ...queue.Act) e
 func (s *Settings) DeleteGroup(set *journal.Set, before any, acts ...queue.Act) error {
 	return s.put(set, before, nil, acts, func(m *machine.Machine) error {
 		if open := m.Quotas.Use(set.Name).Submissions; open > 0 {
-			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf(
-				"The group has %d open submissions. Cancel them or let them end first.", open)}
+			return &queue.Error{Code: queue.CodeConflict, Message: "The group has " +
+				queue.Exactly(uint64(open), "open submission") + ". Cancel them or let them end first."}
 		}
 		return nil
 	})
