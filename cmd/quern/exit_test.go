@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 )
@@ -24,6 +25,23 @@ func TestOtherServersAreNamed(t *testing.T) {
 		if code != exitUnreachable || !strings.HasPrefix(said.String(), want) || strings.Contains(said.String(), "<") ||
 			!strings.Contains(said.String(), "--server") {
 			t.Errorf("%d %q: exit code %d, want %d; it said: %s", status, text, code, exitUnreachable, said.String())
+		}
+	}
+}
+
+// A command that cannot print on a full disk says so: its command line was right.
+func TestFullOutputIsNoUsageError(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = full.Close() })
+	for _, line := range []string{"completion bash", "completion zsh", "completion fish", "completion powershell", "--version", "version"} {
+		var said strings.Builder
+		a := &app{out: full, err: &said, env: func() []string { return nil }}
+		if code := a.run(t.Context(), strings.Fields(line)); code != exitFailure || !strings.Contains(said.String(), "Free some space") {
+			t.Errorf("%s: exit code %d, want %d; it said: %s", line, code, exitFailure, said.String())
 		}
 	}
 }

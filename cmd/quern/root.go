@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,7 +42,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !a.started {
+	var unwritten *fs.PathError // of completion and --version, which cobra prints
+	if err != nil && !a.started && !errors.As(err, &unwritten) {
 		err = usageError{err}
 	}
 	return a.report(err)
