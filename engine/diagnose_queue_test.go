@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,5 +151,30 @@ func TestDiagnosisOfAQueueIsBounded(t *testing.T) {
 	d := s.said()
 	if len(d.Causes) != 10 || !strings.HasPrefix(d.Sentence, "4,740 wait: 4,740 behind the limits of 40 values of company (company=39 has 1 of 1") {
 		t.Errorf("%d causes: %s", len(d.Causes), d.Sentence)
+	}
+}
+
+// While the server refuses inserts because of the memory in use, the frames and the lists of queues say so.
+func TestFullMemoryIsShown(t *testing.T) {
+	t.Parallel()
+	var used atomic.Int64
+	e, err := Open(t.Context(), Options{Dir: t.TempDir(), Now: time.Now, Seed: func() uint64 { return 7 }, BallastBytes: -1,
+		MaxMemory: 100, Memory: used.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, e)
+	q := e.queues[DefaultQueue]
+	for _, full := range []bool{false, true, false} {
+		used.Store(99)
+		if full {
+			used.Store(100)
+		}
+		e.shared.measure(&e.options)
+		q.sample(queue.At(time.Now()), nil)
+		_, now := q.Questions.Brief(t.Context())
+		if said := strings.Contains(strings.Join(now.Alarms, "\n"), "memory-limit"); said != full || q.Frame().Stats.MemoryFull != full {
+			t.Errorf("%d bytes of 100 in use: memory_full is %t, and the alarms are %q", used.Load(), q.Frame().Stats.MemoryFull, now.Alarms)
+		}
 	}
 }

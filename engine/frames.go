@@ -101,7 +101,7 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	rules := q.shard.Rules.List()
 	frame := &Frame{Number: 1, At: now, Keys: api.KeysFrame{Queue: askedAs(q), At: now.API(), Keys: []api.KeyFrame{}},
 		Stats: api.StatsFrame{Queue: askedAs(q), At: now.API(), Stats: q.shard.Stats().Stats, Rules: firstRules(rules),
-			RulesTotal: len(rules)}}
+			RulesTotal: len(rules), MemoryFull: q.e.shared.live.MemoryFull()}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.last.Load(); before != nil {

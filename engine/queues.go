@@ -277,7 +277,7 @@ func deletable(e *Engine, q *Queue, open uint64, quarantined bool) error {
 	}
 	if open > 0 {
 		return &queue.Error{Code: queue.CodeConflict,
-			Message: "The queue has " + queue.Exactly(open, "open submission") + ". Cancel them or let them end first."}
+			Message: "The queue has " + queue.Exactly(open, "open submission") + ". A queue can be deleted when none is open."}
 	}
 	return e.forwards.unforwarded(q)
 }

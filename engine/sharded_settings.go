@@ -271,8 +271,8 @@ func (s *Sharded) deleteShard(ctx context.Context, number int, at source) error 
 // stays says why a queue cannot be deleted: a shard has open submissions, or their number is not known.
 func (s *Sharded) stays(number int, open uint64) error {
 	if open > 0 {
-		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Shard %d of the queue has %s. Cancel them or let "+
-			"them end first.", number, queue.Exactly(open, "open submission"))}
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("Shard %d of the queue has %s. The queue can be "+
+			"deleted when none is open.", number, queue.Exactly(open, "open submission"))}
 	}
 	return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("The node that serves shard %d of the queue does not answer. "+
 		"Nothing was done: send this again in a moment.", number)}

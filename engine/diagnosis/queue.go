@@ -30,6 +30,8 @@ type Counters struct {
 	At    queue.Time
 	Stats *api.Stats
 	Rates *api.Rates
+
+	MemoryFull bool // the server refuses inserts because of the memory in use
 }
 
 // Queue is a diagnosis of a queue: its causes, and what its sentence says besides them.
@@ -103,6 +105,9 @@ func (d *Queue) alarms() []string {
 	list := []string{}
 	if d.counters.Stats.DiskFull > 0 {
 		list = append(list, "the disk is full")
+	}
+	if d.counters.MemoryFull {
+		list = append(list, "inserts are refused: the server uses all memory that memory-limit allows")
 	}
 	for i := range d.Causes {
 		c := &d.Causes[i]

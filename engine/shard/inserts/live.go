@@ -33,10 +33,11 @@ func (l *LiveLimit) Admit(n int) error {
 	if n == 0 {
 		return nil
 	}
-	if most := l.memory.Load(); most > 0 && l.used.Load() >= most {
+	if l.MemoryFull() {
 		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: fullMemoryPause, Message: fmt.Sprintf(
 			"The server uses %d MiB of memory, and inserts only while it uses less than its option memory-limit, %d "+
-				"MiB. Send this again when work has ended, or have the option raised.", l.used.Load()>>20, most>>20)}
+				"MiB. Send this again when work has ended, or have the option raised.",
+			l.used.Load()>>20, l.memory.Load()>>20)}
 	}
 	if now := l.open.Load() + l.pending.Add(int64(n)) - int64(n); l.most > 0 && now >= l.most {
 		l.Release(n)
@@ -65,6 +66,12 @@ const fullMemoryPause = 10 * time.Second
 func (l *LiveLimit) Uses(bytes, most int64) {
 	l.used.Store(bytes)
 	l.memory.Store(most)
+}
+
+// MemoryFull says whether inserts are refused because of the memory in use.
+func (l *LiveLimit) MemoryFull() bool {
+	most := l.memory.Load()
+	return most > 0 && l.used.Load() >= most
 }
 
 // Memory returns what Uses said last.

@@ -29,7 +29,7 @@ func (s *Settings) DeleteGroup(set *journal.Set, before any, acts ...queue.Act) 
 	return s.put(set, before, nil, acts, func(m *machine.Machine) error {
 		if open := m.Quotas.Use(set.Name).Submissions; open > 0 {
 			return &queue.Error{Code: queue.CodeConflict, Message: "The group has " +
-				queue.Exactly(uint64(open), "open submission") + ". Cancel them or let them end first."}
+				queue.Exactly(uint64(open), "open submission") + ". A group can be deleted when none is open."}
 		}
 		return nil
 	})

@@ -15,7 +15,7 @@ export interface Stats {
 /** When work is done: half of the time before p50, nine times in ten before p90. Where a limit or a rule binds it is not before not_before. */
 export interface Forecast { p50: string; p90: string; not_before?: string; moving: boolean }
 export interface Rates { inserted: number; reserved: number; done: number; failed: number }
-export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates }
+export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates; memory_full?: boolean }
 /** A number of reservations in a time. */
 export interface Rate { max: number; per_ms: number }
 export interface ValueCount {

@@ -3840,6 +3840,8 @@ class _StatsFrameRequired(TypedDict):
 
 class StatsFrame(_StatsFrameRequired, total=False):
     """StatsFrame: see the server's OpenAPI document."""
+    #: Whether the server refuses inserts because it uses as much memory as its option memory-limit allows; absent when not
+    memory_full: bool
     #: The first 20 rules: those of the whole queue, then the newest; absent when there are none
     rules: list[Rule]
     #: Number of rules

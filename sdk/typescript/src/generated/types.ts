@@ -2991,6 +2991,8 @@ export type Stats = {
 export type StatsFrame = {
   /** Time of these numbers */
   at: string
+  /** Whether the server refuses inserts because it uses as much memory as its option memory-limit allows; absent when not */
+  memory_full?: boolean
   /** Name of the queue */
   queue: string
   /** Chunks per second over the last second */
