@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -222,7 +224,7 @@ func suggest(c *cobra.Command) {
 	case c.HasParent():
 		c.Args = func(c *cobra.Command, args []string) error { return usedAs(c, check, args) }
 	}
-	c.SetFlagErrorFunc(unknownFlag)
+	c.SetFlagErrorFunc(wrongFlag)
 	for _, sub := range c.Commands() {
 		suggest(sub)
 	}
@@ -255,8 +257,25 @@ func most(c *cobra.Command, check cobra.PositionalArgs, args []string) int {
 	return 0
 }
 
-// unknownFlag adds to an error about an unknown flag what it resembles.
-func unknownFlag(c *cobra.Command, err error) error {
+// flagValues says what the values of flags are, by their types. The library has Go's words for a wrong one.
+var flagValues = map[string]string{
+	"bool": "true or false", "duration": "a duration such as 90s, 15m or 2h", "float64": "a number",
+	"int": "a whole number of at most 63 bits", "uint8": "a whole number from 0 to 255",
+	"uint32": "a whole number from 0 to 4294967295", "uint64": "a whole number from 0 on, of at most 64 bits",
+}
+
+// wrongFlag says what a flag's value has to be, and adds to an error about an unknown flag what it resembles.
+func wrongFlag(c *cobra.Command, err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		name, value, cause := wrong.GetFlag().Name, wrong.GetValue(), wrong.Unwrap()
+		foreign := errors.As(cause, new(*strconv.NumError)) || strings.HasPrefix(cause.Error(), "time: ")
+		if foreign {
+			return fmt.Errorf("--%s is %q; it must be %s", name, value,
+				cmp.Or(flagValues[wrong.GetFlag().Value.Type()], flagValues["int"]))
+		}
+		return fmt.Errorf("--%s is %q: %w", name, value, cause)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err

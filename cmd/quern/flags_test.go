@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,5 +55,29 @@ func TestLettersMeanTheSameEverywhere(t *testing.T) {
 	})
 	if seen < 80 {
 		t.Errorf("only %d flags were compared", seen)
+	}
+}
+
+// A flag that refuses a value says so in words of its own, and not in those of Go's libraries.
+func TestWrongFlagsNameWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	walkCommands(func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			for _, value := range []string{"?", "99999999999999999999"} {
+				err := c.ParseFlags([]string{"--" + f.Name + "=" + value})
+				if err == nil {
+					continue
+				}
+				refused++
+				text := wrongFlag(c, err).Error()
+				if !strings.HasPrefix(text, "--"+f.Name+" ") || regexp.MustCompile(`strconv|time: |parsing|invalid (syntax|argument)`).MatchString(text) {
+					t.Errorf("%s --%s=%s: %s", c.CommandPath(), f.Name, value, text)
+				}
+			}
+		})
+	})
+	if refused < 100 {
+		t.Errorf("%d values were refused: the test has lost its flags", refused)
 	}
 }
