@@ -33,7 +33,7 @@ const (
 	MaxIncarnation     = api.MaxIncarnation
 	MaxIdempotencyKey  = api.MaxIdempotencyKey
 	MaxQueueNameBytes  = api.MaxQueueNameBytes
-	MaxQueues          = 256 // one shard each for now, and shards have 10 bits
+	MaxQueues          = 256 // all their shards together are at most MaxShards
 
 	MaxStrategyNameBytes = 64
 	MaxStrategies        = 1000 // named ones of a queue: they are compiled and held in memory
