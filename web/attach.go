@@ -43,12 +43,6 @@ func attachParameters() parameters[attachRequest] {
 func (x consumers) attach(c echo.Context) error {
 	r := c.Request()
 	queueName, consumer := c.Param("queue"), c.Param("consumer")
-	// The router matches the escaped path then, and leaves its parameters escaped.
-	if r.URL.RawPath != "" {
-		if err := unescape(&queueName, &consumer); err != nil {
-			return err
-		}
-	}
 	consumer, err := narrowConsumer(r.Context(), consumer)
 	if err != nil {
 		return err

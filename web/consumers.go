@@ -14,7 +14,6 @@ package web
 import (
 	"context"
 	"log/slog"
-	"net/url"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -100,42 +99,6 @@ func (x consumers) routes(r *router) {
 type ConsumerPath struct {
 	QueuePath
 	Consumer string `path:"consumer" doc:"The consumer's name"`
-
-	escaped bool // the path was cut into its parts before its escapes were undone
-}
-
-var _ huma.Resolver = (*ConsumerPath)(nil)
-
-// Resolve notes which form of the path the parts were cut from.
-func (p *ConsumerPath) Resolve(ctx huma.Context) []error {
-	address := ctx.URL()
-	p.escaped = address.RawPath != ""
-	return nil
-}
-
-func (p *ConsumerPath) locate(e *engine.Engine) (*engine.Queue, error) {
-	if err := p.unescaped(); err != nil {
-		return nil, err
-	}
-	return p.QueuePath.locate(e)
-}
-
-// unescaped undoes the escapes in the parts of the path.
-func (p *ConsumerPath) unescaped() error {
-	if !p.escaped {
-		return nil
-	}
-	return unescape(&p.Queue, &p.Consumer)
-}
-
-// It undoes the escapes of the parts after the path was cut: a name with a '/' in it would be cut in two otherwise.
-func unescape(parts ...*string) (err error) {
-	for _, part := range parts {
-		if *part, err = url.PathUnescape(*part); err != nil {
-			return queue.Invalid("/path", "has an escape that is none: %% and two hexadecimal digits")
-		}
-	}
-	return nil
 }
 
 type listConsumersInput struct {
@@ -176,9 +139,6 @@ func (x consumers) get(_ context.Context, q *engine.Queue, in *getConsumerInput)
 // A tenant's consumers have names of their own inside (narrowConsumer), so two tenants may both call one
 // "worker-1", and neither can detach the other's.
 func (x consumers) detach(ctx context.Context, in *ConsumerPath) (*output[api.Released], error) {
-	if err := in.unescaped(); err != nil {
-		return nil, err
-	}
 	consumer, err := narrowConsumer(ctx, in.Consumer)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,6 @@ import (
 	"net/url"
 	"reflect"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
@@ -123,19 +121,6 @@ const putGroupAbout = "The body replaces the limits and the description. `limits
 type GroupPath struct {
 	QueuePath
 	Group string `path:"group" maxLength:"768" doc:"Name of the group"`
-}
-
-var _ huma.Resolver = (*GroupPath)(nil)
-
-// Resolve undoes the escapes where echo did not: a name may have a '/', which would otherwise cut the path.
-func (p *GroupPath) Resolve(ctx huma.Context) []error {
-	if address := ctx.URL(); address.RawPath == "" {
-		return nil
-	}
-	if err := unescape(&p.Queue, &p.Group); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 func (x groups) get(_ context.Context, in *GroupPath) (*tagged[api.Group], error) {

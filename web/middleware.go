@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
@@ -60,6 +61,7 @@ const (
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.clock.now()
+		undoEscapes(c)
 		op := s.operations[c.Path()][c.Request().Method]
 		span := s.tracing.start(c, op)
 		if op == nil || !op.hot {
@@ -100,6 +102,21 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return nil
 	}
+}
+
+// undoEscapes gives all readers of a path the same names. The router takes the escaped path apart when its escapes
+// matter, such as %2F in a name with a '/', and leaves them in the parts; otherwise, it takes the plain path apart.
+func undoEscapes(c echo.Context) {
+	if c.Request().URL.RawPath == "" {
+		return
+	}
+	parts := c.ParamValues()
+	for i, part := range parts {
+		if plain, err := url.PathUnescape(part); err == nil {
+			parts[i] = plain
+		}
+	}
+	c.SetParamValues(parts...)
 }
 
 // answer runs the handler of an operation, or lets another node of the cluster do it.

@@ -38,10 +38,6 @@ func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth, b *bodies) {
 			return err
 		}
 		defer b.free(body)
-		name, err := url.PathUnescape(c.Param("queue"))
-		if err != nil {
-			return newProblem(codeMalformed, "The name of the queue cannot be read.")
-		}
 		// A question may wait for work as long as a reserve does. When this server stops, it ends.
 		if !a.waits.enter(c.Response(), nil, queue.MaxWait) {
 			return &queue.Error{Code: queue.CodeMoving, Message: "This node is about to stop. Send this again in a " +
@@ -50,7 +46,7 @@ func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth, b *bodies) {
 		defer a.waits.leave(c.Response())
 		ask := &asking{Context: r.Context(), auth: a, request: r}
 		defer ask.done()
-		answer, err := core.Nodes().Answer(ask, name, c.Param("question"), body.b)
+		answer, err := core.Nodes().Answer(ask, c.Param("queue"), c.Param("question"), body.b)
 		if err != nil {
 			return err
 		}

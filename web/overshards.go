@@ -74,10 +74,7 @@ func ofShardCall(c echo.Context) bool { return c.Request().Context().Value(ofSha
 // It runs before anything else of a call, on the node to which the call came. A part names a shard, and so it is not
 // divided again.
 func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
-	name, err := url.PathUnescape(c.Param("queue"))
-	if err != nil {
-		return false, nil
-	}
+	name := c.Param("queue")
 	if !strings.Contains(op.path, "{queue}") {
 		name = namedQueue(c)
 	}

@@ -93,8 +93,7 @@ func bulkInShards(x *shardCall) error {
 	var parts []*shardPart
 	for i, id := range bulkIDs(x.c.Param("id")) {
 		p := x.part(i + 1)
-		whole := url.PathEscape(x.c.Param("id"))
-		p.path = strings.Replace(x.c.Request().URL.EscapedPath(), whole, url.PathEscape(id), 1)
+		p.path = strings.Replace(x.c.Path(), ":id", url.PathEscape(id), 1)
 		if n, ok := queue.ParseBulkID(id); ok && x.f.nodes != nil {
 			if at := x.f.nodes.ElsewhereOf(queue.SubmissionID(n)); at != nil {
 				p.at = *at

@@ -129,7 +129,7 @@ func ofWork(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 func ofGroup(n *engine.Nodes, c echo.Context) (*engine.Elsewhere, error) {
 	look := n.Lookup()
 	in := GroupPath{QueuePath: QueuePath{c.Param("queue")}, Group: c.Param("group")}
-	if c.Request().URL.RawPath != "" && unescape(&in.Queue, &in.Group) != nil || !look.Several(in.Queue) {
+	if !look.Several(in.Queue) {
 		return inPath(n, c)
 	}
 	if err := look.Seen(c.Request().Context(), in.Queue, moveWait); err != nil {

@@ -202,27 +202,10 @@ type ValuePath struct {
 	Key   string `path:"key" maxLength:"64" doc:"The meta key"`
 	Value string `path:"value" doc:"The value: a whole number is the integer, s:TEXT is a string"`
 
-	escaped bool // the path was cut into its parts before its escapes were undone
-	entry   queue.MetaEntry
+	entry queue.MetaEntry
 }
 
-var _ huma.Resolver = (*ValuePath)(nil)
-
-// Resolve notes which form of the path the parts were cut from: echo takes the escaped one
-// where a part has an escaped '/'.
-func (p *ValuePath) Resolve(ctx huma.Context) []error {
-	address := ctx.URL()
-	p.escaped = address.RawPath != ""
-	return nil
-}
-
-// locate undoes the escapes itself where echo did not: a value may have a '/', which would otherwise cut the path.
 func (p *ValuePath) locate(e *engine.Engine) (q *engine.Queue, err error) {
-	if p.escaped {
-		if err := unescape(&p.Queue, &p.Key, &p.Value); err != nil {
-			return nil, err
-		}
-	}
 	if !utf8.ValidString(p.Value) {
 		return nil, queue.Invalid("/path/value", "is not UTF-8")
 	}

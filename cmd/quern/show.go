@@ -45,11 +45,13 @@ func cancelCommand(a *app) *cobra.Command {
 			if strings.Contains(args[0], "/") {
 				return cancelChunks(ctx, a, c, args)
 			}
-			var cancelled []api.Submission
-			failed := eachOf(args, func(id string) error {
+			for _, id := range args { // before anything is cancelled
 				if _, err := queue.ParseSubmissionID(id); err != nil {
 					return usageError{err}
 				}
+			}
+			var cancelled []api.Submission
+			failed := eachOf(args, func(id string) error {
 				s, err := c.Cancel(ctx, id)
 				if err == nil {
 					cancelled = append(cancelled, *s)
@@ -66,12 +68,14 @@ func cancelCommand(a *app) *cobra.Command {
 
 // cancelChunks gives chunks up, and shows what has become of them.
 func cancelChunks(ctx context.Context, a *app, c *client.Client, args []string) error {
-	var chunks []api.Chunk
-	failed := eachOf(args, func(arg string) error {
-		id, index, err := parseChunk(arg)
-		if err != nil {
+	for _, arg := range args { // before any chunk is given up
+		if _, _, err := parseChunk(arg); err != nil {
 			return err
 		}
+	}
+	var chunks []api.Chunk
+	failed := eachOf(args, func(arg string) error {
+		id, index, _ := parseChunk(arg)
 		chunk, err := c.CancelChunk(ctx, id, index)
 		if err == nil {
 			chunks = append(chunks, *chunk)

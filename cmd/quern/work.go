@@ -230,6 +230,8 @@ func (w *working) handle(ctx context.Context, chunk *client.Chunk) ([]byte, erro
 // verdict is the error that the failed commands are: of all, or of any.
 func (w *working) verdict(strict bool) error {
 	switch done, failed := w.done.Load(), w.failed.Load(); {
+	case failed == 1 && done == 0:
+		return fmt.Errorf("the command failed with: %s", w.last)
 	case failed > 0 && done == 0:
 		return fmt.Errorf("the command failed every time, %d times, the last time with: %s", failed, w.last)
 	case failed > 0 && strict:
