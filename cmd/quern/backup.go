@@ -15,6 +15,7 @@ import (
 	"github.com/quern-queue/quern/engine/archive"
 	"github.com/quern-queue/quern/engine/cluster/member"
 	"github.com/quern-queue/quern/engine/cluster/pg"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/repair"
 	"github.com/quern-queue/quern/sdk/client"
 )
@@ -218,8 +219,23 @@ func (r *restoring) restore(ctx context.Context, a *app, names []string) (err er
 	if err != nil {
 		return err
 	}
-	return say(a.out, "restored %s as of %s to %s; every checksum is right\n", several(len(m.Queues), "queue"),
+	return say(a.out, "restored %s as of %s to %s; every checksum is right\n", queuesOf(m.Queues),
 		m.Made.Format(time.RFC3339), where)
+}
+
+// queuesOf counts the queues of a backup, and their shards where a queue has several.
+func queuesOf(list []archive.Queue) string {
+	more := 0
+	for _, q := range list {
+		if _, number := queue.CutShard(q.Name); number > 0 { // the first one has the name of the queue
+			more++
+		}
+	}
+	text := several(len(list)-more, "queue")
+	if more > 0 {
+		text += fmt.Sprintf(" with %d shards", len(list))
+	}
+	return text
 }
 
 // oneQueue restores a queue of a directory.
