@@ -198,8 +198,11 @@ func (s *Settings) Warnings() (list []string) {
 	switch {
 	case s.GroupsPerShard+s.SpareGroups > 0 && s.Shards == 1:
 		list = append(list, "groups_per_shard and spare_groups have no effect in a queue with one shard. Set shards to 2 or more")
-	case s.SpareGroups > 0 && (s.GroupsPerShard == 0 || s.MaxShards <= s.Shards):
-		list = append(list, "The server prepares no shards: spare_groups needs groups_per_shard, and max_shards above shards")
+	case s.SpareGroups > 0 && s.GroupsPerShard == 0:
+		list = append(list, "The server prepares no shards: spare_groups needs groups_per_shard")
+	case s.SpareGroups > 0 && s.MaxShards <= s.Shards:
+		list = append(list, fmt.Sprintf("The server prepares no more shards for the spare_groups: the queue has %d, and max_shards "+
+			"is %d", s.Shards, s.MaxShards))
 	}
 	return list
 }
