@@ -307,6 +307,9 @@ func (g *crashGroups) ask(ctx context.Context, method, path, body string, answer
 	if r.StatusCode == http.StatusServiceUnavailable && g.o.dying.Load() {
 		return errors.New(r.Status)
 	}
+	if r.StatusCode == http.StatusBadGateway && strings.Contains(string(text), `"outcome_unknown"`) { // the node behind this one was killed
+		return errors.New(r.Status)
+	}
 	if r.StatusCode/100 != 2 {
 		return refusal{r.StatusCode, string(text)}
 	}

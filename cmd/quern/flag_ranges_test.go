@@ -44,7 +44,7 @@ func TestFlagsNameTheirRange(t *testing.T) {
 			var said bytes.Buffer
 			a := &app{in: strings.NewReader(""), out: &said, err: &said}
 			code := a.run(t.Context(), append(strings.Fields(test.command), "--"+test.flag+"="+number))
-			want := `"` + number + `" for "--` + test.flag + `" flag: `
+			want := "--" + test.flag + ` is "` + number + `": `
 			if code != 2 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), test.allowed+" ") || strings.Contains(said.String(), "strconv") {
 				t.Errorf("quern %s --%s=%s: got %d %q, want 2 and %s...%s", test.command, test.flag, number, code, said.String(), want, test.allowed)
 			}
