@@ -179,6 +179,9 @@ func (s *oldServer) more() {
 		return fmt.Sprintf("%s/dead-letters/%s/%d", defaultPath, page.Items[i].Submission, page.Items[i].Index)
 	}
 	s.call("POST", letter(0)+"/forward", `{"to":"other"}`)
+	for !bytes.Contains(s.call("GET", otherPath+"/submissions", ""), []byte(`"id":`)) { // it arrives a moment later
+		time.Sleep(10 * time.Millisecond)
+	}
 	s.call("POST", letter(1)+"/redrive", `{}`)
 	var operation struct {
 		ID    string `json:"id"`
