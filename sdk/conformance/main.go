@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		}
 		return 0
 	case *patience <= 0:
-		fmt.Fprintln(errs, "conformance: -timeout must be more than 0, such as 10s")
+		fmt.Fprintln(errs, "conformance: -timeout must be more than 0, such as 30s")
 		return 2
 	case flags.NArg() == 0 || *at < 1:
 		fmt.Fprintln(errs, "conformance: name the command of the client to be judged, such as: go run ./sdk/conformance ./client")
@@ -76,9 +76,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// scenarios are all of them.
+// scenarios are all of them. Those that take longest come first, because some are played at the same time.
 func scenarios() []Scenario {
-	return slices.Concat(workScenarios, troubleScenarios, refusalScenarios, reportedScenarios, produceScenarios)
+	return slices.Concat(troubleScenarios, workScenarios, refusalScenarios, reportedScenarios, produceScenarios)
 }
 
 // playAll plays scenarios, some at a time, and reports each when it is over.

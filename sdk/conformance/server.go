@@ -92,17 +92,21 @@ func newServer(dir string, o Options) *server {
 	}
 }
 
-// listen starts to serve, at the same address as before if there was one.
-func (s *server) listen() error {
+// listen starts to serve, at the same address as before if there was one. A process that is being started at this moment, by another
+// scenario, has a copy of the old listener until it executes its program: until then the address is in use.
+func (s *server) listen() (err error) {
 	if s.address == "" {
 		return s.begin()
 	}
-	listener, err := net.Listen("tcp", s.address)
-	if err != nil {
-		return fmt.Errorf("conformance: listen: %w", err)
+	for range 1000 {
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", s.address); err == nil {
+			s.serve(listener)
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	s.serve(listener)
-	return nil
+	return fmt.Errorf("conformance: listen: %w", err)
 }
 
 // begin serves at an address that will be free when the server comes back: below the ports that the kernel gives to

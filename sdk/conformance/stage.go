@@ -72,8 +72,8 @@ func (sc *Scenario) tier() Tier {
 }
 
 // patience is how long the suite waits for the next thing that a client has to do, unless -timeout says otherwise. It is
-// for a client that hangs: nothing is judged by it otherwise.
-const patience = 10 * time.Second
+// for a client that hangs: nothing is judged by it otherwise. Clients wait ten seconds for a first hello that does not come.
+const patience = 30 * time.Second
 
 // stage is one scenario being played. Its first error stays, and ends what follows.
 type stage struct {

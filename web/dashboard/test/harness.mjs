@@ -1,5 +1,6 @@
 // The parts that the tests share: a real server, real load, a real browser.
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { createServer as createHttp, request } from 'node:http'
 import { createConnection, createServer } from 'node:net'
@@ -154,13 +155,20 @@ export async function proxy(url) {
     from.on('data', (data) => { for (const m of String(data).matchAll(/GET \/v1\/events\?topics=([\w,]+)(\S*)/g)) { streams.push(m[1]); queues.push(new URLSearchParams(m[2]).getAll('queue')) } for (const m of String(data).matchAll(/Last-Event-ID: (\S+)/gi)) seen.push(m[1]) })
     from.pipe(to).pipe(from)
   }).unref()
-  let listener = serve()
-  await new Promise((ready) => listener.listen(0, '127.0.0.1', ready))
+  // The port is below those that the kernel gives to others, so that no one else takes it while the way is cut. A process that is being started
+  // has a copy of the old listener until it executes its program: until then the port is in use.
+  const open = async (port) => {
+    for (;;) {
+      const listener = serve().listen(port ?? 20_000 + Math.floor(Math.random() * 10_000), '127.0.0.1')
+      try { await once(listener, 'listening'); return listener } catch { await new Promise((go) => setTimeout(go, 10)) }
+    }
+  }
+  let listener = await open()
   const { port } = listener.address()
   const cut = () => new Promise((closed) => { listener.close(closed); for (const s of sockets) s.destroy() })
   return {
     url: `http://127.0.0.1:${port}`, seen, streams, queues, cut, lead: (to) => { target = new URL(to) },
-    restore: () => { listener = serve(); return new Promise((ready) => listener.listen(port, '127.0.0.1', ready)) },
+    restore: async () => { listener = await open(port) },
   }
 }
 
