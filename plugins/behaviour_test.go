@@ -26,6 +26,8 @@ const bad = 1 << 63 // a seed for which wasmtest.Moody modules are bad
 
 // Every module of the hostile corpus that the scan or the engine refuses, or that fails at once, is refused with its rule; nothing is
 // kept of it, and a good plugin in the same process scores on.
+//
+//quern:sequential
 func TestHostileUploads(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

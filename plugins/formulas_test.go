@@ -79,6 +79,8 @@ func TestNewFormulasAreMetered(t *testing.T) {
 }
 
 // The formulas that were used last are kept. One that was dropped is compiled again by the next reserve, at a pace of its own.
+//
+//quern:sequential
 func TestFormulasOfTheLastUseAreKept(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

@@ -102,6 +102,8 @@ func TestSameUploadAtOnce(t *testing.T) {
 }
 
 // A plugin in Go, built by the plain toolchain, passes the whole way and serves after a restart from the cache.
+//
+//quern:sequential
 func TestGoGuest(t *testing.T) {
 	t.Parallel()
 	module, err := goGuest()

@@ -33,7 +33,9 @@ type sandboxes struct {
 // newSandboxes keeps compiled code in dir. child are the program and arguments that compile.
 func newSandboxes(env *environment, known *registry, dir string, child []string) *sandboxes {
 	limits := compile.DefaultLimits()
-	limits.Pages, limits.MemoryBytes, limits.CPU = uint32(env.limits.Scan.MemoryPages), env.limits.CompileMemory, env.limits.CompileCPU
+	limits.Pages, limits.MemoryBytes = uint32(env.limits.Scan.MemoryPages), env.limits.CompileMemory
+	limits.CPU = env.limits.CompileCPU
+	limits.Wall = max(limits.Wall, 6*limits.CPU) // on a busy machine a child has a part of a core
 	memory := host.NewMemory(env.limits.Memory)
 	return &sandboxes{
 		environment: env, known: known, memory: memory, uses: uses{open: map[useKey]*use{}},
