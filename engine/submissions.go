@@ -22,6 +22,12 @@ type Page[T any] struct {
 	Next  string
 }
 
+// OutputsFrom is where a page of outputs begins.
+type OutputsFrom = submissions.OutputsFrom
+
+// ErrPageFull ends a page: the next one begins with the output that was not taken.
+var ErrPageFull = submissions.ErrPageFull
+
 // Submission tells what is known about a submission of any queue, open or ended.
 func (e *Engine) Submission(ctx context.Context, id queue.SubmissionID) (queue.Submission, error) {
 	q, err := e.QueueOf(id)

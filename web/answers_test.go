@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/access"
@@ -201,8 +204,9 @@ func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	}
 	chunks := "/v1/submissions/" + id + "/chunks?limit=1000"
 	for what, ask := range map[string]call{
-		"outputs": {method: "GET", path: chunks},
-		"reserve": {method: "POST", path: reservePath, body: `{"max":1,"strategy":"OldestFirst"}`}, // not those below
+		"outputs":  {method: "GET", path: chunks},
+		"download": {method: "GET", path: "/v1/submissions/" + id + "/outputs"},
+		"reserve":  {method: "POST", path: reservePath, body: `{"max":1,"strategy":"OldestFirst"}`}, // not those below
 	} {
 		var conns []net.Conn
 		refused := false
@@ -237,6 +241,56 @@ func TestAnswersThatNoOneReadsAreBounded(t *testing.T) {
 	if r.server.auth.answers.Refused.Load() == 0 {
 		t.Error("no refusal is counted")
 	}
+}
+
+// A download of outputs that has begun waits for room for its next piece, and then goes on where it was.
+func TestDownloadWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{Answers: 10 << 20})
+	r.works("insert", r.modest, call{method: "POST", path: insertPath, body: `{"chunks":{"count":5,"prefix":"x/"}}`})
+	var out api.ReserveResponse
+	r.as(r.modest, call{method: "POST", path: reservePath, body: `{"max":5}`}).decode(t, &out)
+	noisy := strings.Repeat("\u0001", 900_000) // so much longer when it is written that there is no room for two
+	var want []byte
+	for i, text := range []string{strings.Repeat("x", 60_000), noisy, noisy, "y", noisy} {
+		at := slices.IndexFunc(out.Reservations, func(one api.Reservation) bool { return one.Index == uint32(i) })
+		r.works("complete", r.modest, call{method: "POST", path: reservePath + "/complete",
+			body: fmt.Sprintf(`{"items":[{"token":%q,"output":%s}]}`, out.Reservations[at].Token, jsonText(text))})
+		want = appendOutput(want, uint32(i), []byte(text))
+	}
+	path := "/v1/submissions/" + out.Reservations[0].Submission + "/outputs"
+	r.works("insert", r.modest, call{method: "POST", path: insertPath, body: `{"chunks":{"inline":[` + jsonText(noisy) + `]}}`})
+	occupant, status := r.unread(r.greedy, "POST", reservePath, `{"max":1}`)
+	ask, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+r.address+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask.Header = http.Header{"Authorization": {"Bearer " + r.greedy}, "Accept-Encoding": {"identity"}}
+	download, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status != "200" || download.StatusCode != 200 {
+		t.Fatalf("got %s and %s, want a large answer and a download that begins", status, download.Status)
+	}
+	for over := time.Now().Add(time.Minute); r.server.auth.answers.Refused.Load() < 2; runtime.Gosched() {
+		if time.Now().After(over) {
+			t.Fatal("the download was never without room")
+		}
+	}
+	_ = occupant.Close()
+	got, err := io.ReadAll(download.Body)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %d bytes and %v, want the %d of all outputs in order", len(got), err, len(want))
+	}
+	_ = download.Body.Close()
+	r.settled()
+}
+
+// jsonText is a text as JSON.
+func jsonText(text string) string {
+	b, _ := json.Marshal(text) // a text
+	return string(b)
 }
 
 // An exchange for whose chunks there is no room reports what it finished. A reserve is refused, and

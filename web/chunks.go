@@ -9,12 +9,15 @@ package web
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 	"github.com/quern-queue/quern/sdk/wire"
@@ -63,9 +66,8 @@ func (x submissions) cancelChunk(ctx context.Context, q *engine.Queue, in *Chunk
 	return answered(chunk, err, chunkFor(ctx))
 }
 
-// outputs is GET .../outputs. It writes while the engine reads, so the size of the outputs
-// does not matter. It is registered by hand and not with huma, which would collect the
-// whole answer first.
+// outputs is GET .../outputs. It sends piece by piece, so the size of the outputs does not matter. It is registered by
+// hand and not with huma, which would collect the whole answer first.
 func (x submissions) outputs(c echo.Context) error {
 	if err := plainPath(c.Request()); err != nil {
 		return err
@@ -76,20 +78,102 @@ func (x submissions) outputs(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	// An unknown submission must be reported before the first byte: after it, the
-	// connection can only be cut.
-	if _, err := q.Submissions.Get(ctx, in.id); err != nil {
+	p := &outputPieces{of: q.Submissions, id: in.id, answer: access.Of(ctx).Answer, clock: x.streams.clock,
+		most: outputPiece, lines: x.buffers.take()}
+	defer func() {
+		x.buffers.free(p.lines)
+		_ = p.answer.Hold(0) // less always fits
+	}()
+	// After the first byte, the connection can only be cut. So an error of the first piece is answered before it.
+	err = p.read(ctx)
+	if err != nil && len(p.lines.b) == 0 {
 		return err
 	}
-	line := x.buffers.take()
-	defer x.buffers.free(line)
 	return x.streams.lines(c, func(writer *bufio.Writer) error {
-		return q.Submissions.Outputs(ctx, in.id, func(index uint32, output []byte) error {
-			line.b = appendOutput(line.b[:0], index, output)
-			_, err := writer.Write(line.b)
-			return err
-		})
+		for {
+			if _, failed := writer.Write(p.lines.b); failed != nil || err != nil || p.next == nil {
+				return cmp.Or(failed, err)
+			}
+			err = p.read(ctx)
+		}
 	})
+}
+
+// outputPiece is how many bytes of outputs are read at once, if the answer may hold that much.
+// The store reads everything that it has not sorted yet for each piece, so small pieces take long.
+const outputPiece = queue.MaxAnswerBytes
+
+// roomEvery is how often a download that has begun looks whether there is room for its next piece.
+const roomEvery = 100 * time.Millisecond
+
+// outputPieces reads the outputs of a submission as lines, piece by piece. So the server keeps only a piece while a
+// client reads slowly, and counts it as a large answer.
+type outputPieces struct {
+	of     engine.Submissions
+	id     queue.SubmissionID
+	answer *access.Answer
+	clock  *clock
+	begun  bool                // a piece was read
+	next   *engine.OutputsFrom // where the next piece begins; nil: there is none
+	most   int                 // bytes of a piece that has several lines
+	lines  *buffer
+}
+
+// read reads the next piece. Without room for it, it reads a smaller one. If that does not help, the first piece fails,
+// and a later one waits as long as for a slow client, without keeping anything. An error about lost outputs comes with
+// the lines before it.
+func (p *outputPieces) read(ctx context.Context) error {
+	from := engine.OutputsFrom{}
+	if p.next != nil {
+		from = *p.next
+	}
+	for {
+		if p.answer.Hold(int64(p.most)) != nil {
+			p.most = access.SmallAnswer
+		}
+		p.lines.b = p.lines.b[:0]
+		next, err := p.of.SomeOutputs(ctx, p.id, from, p.add)
+		needed := int64(len(p.lines.b))
+		if next != nil {
+			needed = max(needed, p.answer.Holds()) // the next piece will be as large
+		}
+		full := p.answer.Hold(needed)
+		if full == nil {
+			p.begun, p.next = true, next
+			return err
+		}
+		if p.lines.b = nil; !p.begun {
+			return full
+		}
+		if full = p.room(ctx, needed, full); full != nil {
+			return full
+		}
+	}
+}
+
+// add adds a line to the piece, unless it is full.
+func (p *outputPieces) add(index uint32, output []byte) error {
+	had := len(p.lines.b)
+	p.lines.b = appendOutput(p.lines.b, index, output)
+	if had > 0 && len(p.lines.b) > p.most {
+		p.lines.b = p.lines.b[:had]
+		return engine.ErrPageFull
+	}
+	return nil
+}
+
+// room waits until there is room for this many bytes.
+func (p *outputPieces) room(ctx context.Context, needed int64, full error) error {
+	over := p.clock.wall().Add(p.clock.patience.write)
+	for full != nil && p.clock.wall().Before(over) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(roomEvery):
+			full = p.answer.Hold(needed)
+		}
+	}
+	return full
 }
 
 // appendOutput appends one line of outputs.

@@ -34,6 +34,7 @@ type Submissions struct {
 	history *locks.RWMutex[shell.InHistory] // held for reading while nothing may leave the history
 	bytes   Bytes
 	counted counted
+	reading chan struct{} // has as many as read outputs now
 }
 
 // Bytes reads the contents and the attachment of a submission.
@@ -45,7 +46,8 @@ type Bytes interface {
 // New returns the calls about submissions. history is the lock that a writer holds while it
 // removes rows of the history.
 func New(s shell.Shell, queueName string, bytes Bytes, history *locks.RWMutex[shell.InHistory]) *Submissions {
-	return &Submissions{Shell: s, queue: queueName, bytes: bytes, history: history}
+	return &Submissions{Shell: s, queue: queueName, bytes: bytes, history: history,
+		reading: make(chan struct{}, outputReaders)}
 }
 
 // Get returns a submission, open or ended.

@@ -83,25 +83,6 @@ func (o *outcome) outputs() (done uint32, counted machine.OutputCount) {
 	return done, counted
 }
 
-// Outputs calls fn for every output of done chunks in index order. If outputs that the journal counted are missing, it
-// returns an error at the end.
-func (s *Submissions) Outputs(ctx context.Context, id queue.SubmissionID,
-	fn func(index uint32, output []byte) error) error {
-	o, err := s.outcome(ctx, id)
-	if err != nil {
-		return err
-	}
-	return o.each(ctx, fn)
-}
-
-func (o *outcome) each(ctx context.Context, fn func(index uint32, output []byte) error) error {
-	missing, err := o.read(ctx, fn)
-	if err != nil {
-		return err
-	}
-	return o.missed(ctx, missing.what)
-}
-
 // missingOutputs are outputs that the journal counted, and that are missing.
 type missingOutputs struct {
 	what   string // names them; "": none is missing
@@ -195,7 +176,7 @@ func (s *Submissions) hasNone(ctx context.Context, id queue.SubmissionID, index 
 	if s.counted.has(id) {
 		return nil
 	}
-	err = o.each(ctx, func(uint32, []byte) error { return nil })
+	err = s.Outputs(ctx, id, func(uint32, []byte) error { return nil })
 	if err == nil {
 		s.counted.add(id)
 	}

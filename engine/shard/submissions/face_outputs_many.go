@@ -71,40 +71,70 @@ type outputsPage struct {
 	next   *OutputsFrom // set when the page is full: where the next one begins
 }
 
-var errPageFull = errors.New("the page is full")
-
 // add adds the outputs of a submission, from one on, until the page is full.
-func (p *outputsPage) add(ctx context.Context, s *Submissions, id queue.SubmissionID, at OutputsFrom) error {
+func (p *outputsPage) add(ctx context.Context, s *Submissions, id queue.SubmissionID, at OutputsFrom) (err error) {
+	name := id.String()
+	p.next, err = s.SomeOutputs(ctx, id, at, func(index uint32, output []byte) error {
+		if len(p.list) == p.limit || !p.answer.Fits(len(output)) && len(p.list) > 0 {
+			return ErrPageFull
+		}
+		p.list = append(p.list, api.SubmissionOutput{Submission: name, Index: index,
+			Output: append([]byte{}, output...)})
+		return nil
+	})
+	return err
+}
+
+// ErrPageFull is returned by a function that does not take the output that it is given: the next page begins with it.
+var ErrPageFull = errors.New("the page is full")
+
+// outputReaders is how many callers read outputs at the same time. Each has all outputs of the submission in memory
+// that the store has not sorted yet, up to store.compactBytes.
+const outputReaders = 4
+
+// Outputs calls fn for all outputs of a submission, as SomeOutputs does.
+func (s *Submissions) Outputs(ctx context.Context, id queue.SubmissionID,
+	fn func(index uint32, output []byte) error) error {
+	_, err := s.SomeOutputs(ctx, id, OutputsFrom{}, fn)
+	return err
+}
+
+// SomeOutputs calls fn for the outputs of done chunks in index order, from one on, until fn returns ErrPageFull. next
+// is where to go on: nil when there are no more. If outputs that the journal counted are missing, it returns an error
+// at the end. fn must not wait for a client: others wait for their turn to read.
+func (s *Submissions) SomeOutputs(ctx context.Context, id queue.SubmissionID, at OutputsFrom,
+	fn func(index uint32, output []byte) error) (next *OutputsFrom, err error) {
 	o, err := s.outcome(ctx, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := id.String()
-	_, counted := o.outputs()
+	select {
+	case s.reading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.reading }()
 	if at.Counted == (machine.OutputCount{}) {
-		at.Counted = counted
+		_, at.Counted = o.outputs()
 	}
 	err = s.Store().Outputs(ctx, o.seq, at.Index, func(index uint32, output []byte) error {
 		done, err := o.isDone(ctx, index)
 		if err != nil || !done {
 			return err // written, but its completion is not committed
 		}
-		if len(p.list) == p.limit || !p.answer.Fits(len(output)) && len(p.list) > 0 {
+		if err = fn(index, output); err == nil {
+			at.Found.Add(index)
+		} else {
 			at.Index = index
-			p.next = &at
-			return errPageFull
 		}
-		at.Found.Add(index)
-		p.list = append(p.list, api.SubmissionOutput{Submission: name, Index: index,
-			Output: append([]byte{}, output...)})
-		return nil
+		return err
 	})
-	if errors.Is(err, errPageFull) {
-		return nil
+	if errors.Is(err, ErrPageFull) {
+		return &at, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, now := o.outputs()
-	return o.missed(ctx, at.Counted.Missing(at.Found, id, now == at.Counted))
+	return nil, o.missed(ctx, at.Counted.Missing(at.Found, id, now == at.Counted))
 }
