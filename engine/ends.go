@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,7 +34,7 @@ type (
 // Ends are those of the queue.
 func (q *Queue) Ends() *Ends { return q.shard.Ends }
 
-// PlaceSealer encrypts places among the ends, so that only the server can read them. A place has the position of the journal, from which a
+// PlaceSealer encrypts the ids of ends, so that only the server can read them. An id has the position of the journal, from which a
 // tenant could count the commits of others.
 type PlaceSealer struct{ block cipher.Block }
 
@@ -53,28 +54,33 @@ func (e *Engine) loadSealer() error {
 // Sealer seals the places of all queues.
 func (e *Engine) Sealer() PlaceSealer { return e.sealer }
 
-// A sealed place is one block of AES: the position, in 48 bits, behind 16 bits of 0; the number; and 32 bits of salt.
-const sealedPosition = 1<<48 - 1
+// A sealed id is two chained blocks of AES: position, number and 32 bits of salt; then shard, epoch and zeros, by which Open knows its own.
+const sealedBytes = 2 * aes.BlockSize
 
-// Seal writes a place. With another salt it looks different.
-func (s PlaceSealer) Seal(place queue.EndPlace, salt uint32) string {
-	var b [aes.BlockSize]byte
-	binary.BigEndian.PutUint64(b[:], min(place.Position, sealedPosition))
-	binary.BigEndian.PutUint32(b[8:], place.Seq)
-	binary.BigEndian.PutUint32(b[12:], salt)
-	s.block.Encrypt(b[:], b[:])
-	return hex.EncodeToString(b[:])
+// Seal writes an id. With another salt all of it looks different.
+func (s PlaceSealer) Seal(id queue.EndID, salt uint32) string {
+	b := make([]byte, 0, sealedBytes)
+	b = binary.BigEndian.AppendUint64(b, id.Position)
+	b = binary.BigEndian.AppendUint32(b, id.Seq)
+	b = binary.BigEndian.AppendUint32(b, salt)
+	b = binary.BigEndian.AppendUint32(b, uint32(id.Shard))
+	b = binary.BigEndian.AppendUint32(b, id.Epoch)
+	b = b[:sealedBytes]
+	cipher.NewCBCEncrypter(s.block, make([]byte, aes.BlockSize)).CryptBlocks(b, b)
+	return hex.EncodeToString(b)
 }
 
-// Open reads a sealed place.
-func (s PlaceSealer) Open(text string) (place queue.EndPlace, ok bool) {
+// Open reads a sealed id.
+func (s PlaceSealer) Open(text string) (id queue.EndID, ok bool) {
 	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != aes.BlockSize {
-		return place, false
+	if err != nil || len(b) != sealedBytes {
+		return id, false
 	}
-	s.block.Decrypt(b, b)
-	place = queue.EndPlace{Position: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint32(b[8:])}
-	return place, place.Position <= sealedPosition
+	cipher.NewCBCDecrypter(s.block, make([]byte, aes.BlockSize)).CryptBlocks(b, b)
+	id.Position, id.Seq = binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
+	shard, zero := binary.BigEndian.Uint32(b[16:]), binary.BigEndian.Uint64(b[24:])
+	id.Shard, id.Epoch = queue.ShardID(shard), binary.BigEndian.Uint32(b[20:])
+	return id, shard <= math.MaxUint16 && zero == 0 && id.Position <= math.MaxInt64
 }
 
 // WaitEnds returns when one of the submissions has ended, or with `all` when all have, or when `wait` (at most queue.MaxWait) is over, or

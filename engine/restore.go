@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/quern-queue/quern/engine/archive"
 	"github.com/quern-queue/quern/engine/queue"
@@ -259,7 +260,8 @@ func (r *restoring) remove(before, now *archive.Manifest) error {
 }
 
 // finish gives the files the identity of the new directory. By then all are there, with their checksums: archive.Read has compared the
-// written ones, and those that were there before were compared with the manifest.
+// written ones, and those that were there before were compared with the manifest. Clients of the old server come with places among the
+// ends, so each shard goes on in an epoch behind those of the old server.
 func (r *restoring) finish(m *archive.Manifest) error {
 	id := queue.Identity{Shard: queue.NoShard, Generation: 1, Oldest: 1}
 	if _, err := io.ReadFull(rand.Reader, id.Directory[:]); err != nil {
@@ -269,11 +271,14 @@ func (r *restoring) finish(m *archive.Manifest) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		to, shardID, err := r.at(f.Path), 0, error(nil)
-		if f.Path == catalogueFile {
+		to, shardID, err := r.at(f.Path), queue.ShardID(0), error(nil)
+		switch filepath.Base(to) {
+		case catalogueFile:
 			err = store.Renew(r.ctx, to, tokenSecret, id)
-		} else if _, err = fmt.Sscanf(f.Path, "shards/%d/", &shardID); err == nil {
-			err = store.Assign(to, id.ForShard(queue.ShardID(shardID)))
+		case journalFile: // its store is beside it
+			if _, err = fmt.Sscanf(f.Path, "shards/%d/", &shardID); err == nil {
+				_, err = GoOn(r.ctx, filepath.Dir(to), id.ForShard(shardID), queue.At(time.Now()), 0)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)

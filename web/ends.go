@@ -3,17 +3,18 @@ package web
 // GET /v1/queues/{queue}/ends: each submission's end, once, in the order in which the ends became
 // durable.
 //
-// The id of an event is a place: the position of the batch in the journal and a number in it. A
-// client stores the place together with what it did about the end, and comes back with it after any
-// failure, its own or the server's. So the stream needs no state on the server.
+// The id of an event is the place of the end: the position of the batch in the journal and a number
+// in it, with the shard and the epoch (queue.EndID). A client stores the id together with what it
+// did about the end, and comes back with it after any failure, its own or the server's. So the
+// stream needs no state on the server.
 //
-//	place ──► next: engine.Ends.After(place) ──► events with their places ──► place of the last one
-//	            │ page.Gone > place: retention has removed ends that the client lacks ──► event gap
-//	            │ place behind the journal's last: a restore took the server back         ──► event gap
+//	id ──► next: engine.Ends.After(id) ──► events with their ids ──► id of the last one
+//	         │ Ends.Since(id): a restore has lost ends that the client has               ──► event gap
+//	         │ page.Gone > id: retention has removed ends that the client lacks          ──► event gap
 //
-// A tenant must not learn from ids how much others do, so its places are sealed
-// (engine.PlaceSealer). The id of an event is always the same for a place, so that clients can
-// compare. An id without an event is salted and differs each time.
+// A tenant must not learn from ids how much others do, so its ids are sealed (engine.PlaceSealer).
+// The id of an event is always the same, so that clients can compare. An id without an event is
+// salted and differs each time.
 
 import (
 	"crypto/rand"
@@ -38,9 +39,10 @@ const endsAbout = "One event `end` per submission that ends, with the submission
 	"after `Last-Event-ID`, or after `after`: the id of an event, `0` for all ends that the queue's retention " +
 	"kept, or `now`, the default. A client that returns with the id of its last event misses no end and gets none " +
 	"twice. If a redrive reopened a submission, the client gets the submission's last end. If retention has " +
-	"removed ends after that id, an event `gap` comes first. Events without data move the id on while nothing " +
-	"matches. When the queue is deleted, the stream ends with an event `problem`. A queue of several shards has the " +
-	"ends of each shard in their order, and its stream ends with `problem` when a shard does not serve any more."
+	"removed ends after that id, or a restore has lost ends that the client has, an event `gap` comes first. " +
+	"Events without data move the id on while nothing matches. When the queue is deleted, the stream ends with an " +
+	"event `problem`. A queue of several shards has the ends of each shard in their order, and its stream ends with " +
+	"`problem` when a shard does not serve any more."
 
 // endsBatch is how many ends a stream reads and sends at once.
 const endsBatch = 200
@@ -98,9 +100,9 @@ type endStream struct {
 	of     *engine.Ends
 	shards shards
 	filter engine.EndFilter
-	place  queue.EndPlace      // the follower has all ends up to here
+	place  queue.EndID         // the follower has all ends up to here
 	all    bool                // it began with all ends that are kept: ends that are no longer kept are no gap
-	gone   queue.EndPlace      // up to here it heard of removed ends
+	gone   queue.EndID         // up to here it heard of removed ends
 	sealer *engine.PlaceSealer // of a tenant's stream; nil: the follower may know the places
 }
 
@@ -179,7 +181,7 @@ func (f following) newEndStream(ends *engine.Ends, r *http.Request) (*endStream,
 	}
 	if !s.begin(from) {
 		return nil, queue.Invalid(where,
-			"must be the id of an event of this stream, such as 1234-56, or 0 for all that is kept, or now")
+			"must be the id of an event of this stream, such as 1-3-1234-56, or 0 for all that is kept, or now")
 	}
 	return s, nil
 }
@@ -191,13 +193,11 @@ func (f *endStream) begin(from string) (ok bool) {
 			return true
 		}
 	}
-	f.place, ok = queue.ParseEndPlace(from)
-	if f.sealer != nil {
-		// an id of an earlier version would reveal the places of others: the stream begins with all
-		// ends that are kept
-		f.place = queue.EndPlace{}
+	f.place, ok = queue.ParseEndID(from)
+	if f.sealer != nil { // an id of another token's stream would reveal the places of others
+		f.place = queue.EndID{}
 	}
-	f.all = f.place == queue.EndPlace{}
+	f.all = f.place == queue.EndID{}
 	return ok
 }
 
@@ -205,7 +205,7 @@ func (f *endStream) begin(from string) (ok bool) {
 func (f *endStream) alive() []byte { return []byte("id: " + f.passing(f.place) + "\n: alive\n\n") }
 
 // id is the id of an event at a place: always the same.
-func (f *endStream) id(place queue.EndPlace) string {
+func (f *endStream) id(place queue.EndID) string {
 	if f.sealer == nil {
 		return place.String()
 	}
@@ -214,7 +214,7 @@ func (f *endStream) id(place queue.EndPlace) string {
 
 // passing is the id of a place at which there may be no end for this follower. A tenant's
 // looks different each time: otherwise it would reveal that others commit.
-func (f *endStream) passing(place queue.EndPlace) string {
+func (f *endStream) passing(place queue.EndID) string {
 	if f.sealer == nil {
 		return place.String()
 	}
@@ -230,11 +230,11 @@ func (f *endStream) passing(place queue.EndPlace) string {
 // kept has not missed older ones, so the first removal is no gap for it.
 func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 	last := f.of.Last()
-	if f.place.Position > last.Position { // of a time that the server has lost, as after a restore
-		events = f.gap(events, last)
-		f.place = last
+	if from, same := f.of.Since(f.place); !same {
+		events = f.gap(events, from)
+		f.place = from
 	}
-	page, err := f.of.After(c.Request().Context(), f.place, f.filter, endsBatch)
+	page, err := f.of.After(c.Request().Context(), f.place.EndPlace, f.filter, endsBatch)
 	if err != nil {
 		return nil, false, err
 	}
@@ -250,14 +250,14 @@ func (f *endStream) next(c echo.Context) (events []byte, more bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		events = fmt.Appendf(events, "event: end\nid: %s\ndata: %s\n\n", f.id(e.Place), data)
+		events = fmt.Appendf(events, "event: end\nid: %s\ndata: %s\n\n", f.id(e.ID), data)
 	}
 	f.place, f.all = page.To, f.all && page.To.Position < last.Position
 	return events, page.To.Position < last.Position, nil
 }
 
 // gap tells that ends are missing up to a place.
-func (f *endStream) gap(events []byte, until queue.EndPlace) []byte {
+func (f *endStream) gap(events []byte, until queue.EndID) []byte {
 	data, _ := json.Marshal(api.EndsGap{After: f.passing(f.place), Until: f.passing(until)}) // two texts
 	return fmt.Appendf(events, "event: gap\ndata: %s\n\n", data)
 }

@@ -2,10 +2,12 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +19,9 @@ import (
 )
 
 // endsOf opens a stream of ends and returns a function that reads the next event which has a name.
-func (s *scene) endsOf(query, last string) (next func() (name, id, data string), hangUp func()) {
+func (s *scene) endsOf(queue, query, last string) (next func() (name, id, data string), hangUp func()) {
 	s.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://"+s.address+queuePath("", "/ends"+query), nil)
+	request, err := http.NewRequest(http.MethodGet, "http://"+s.address+queuePath(queue, "/ends"+query), nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -66,9 +68,9 @@ func TestEndsAreStreamed(t *testing.T) {
 		return sub.ID
 	}
 	first := ended("a")
-	next, hangUp := s.endsOf("", "")
-	all, _ := s.endsOf("?after=0", "")
-	narrow, _ := s.endsOf("?after=0&state=cancelled&meta.t="+url.QueryEscape("b"), "")
+	next, hangUp := s.endsOf("", "", "")
+	all, _ := s.endsOf("", "?after=0", "")
+	narrow, _ := s.endsOf("", "?after=0&state=cancelled&meta.t="+url.QueryEscape("b"), "")
 	second, third := ended("a"), ended("b")
 	var last string
 	want := func(who string, next func() (string, string, string), ids ...string) {
@@ -87,18 +89,86 @@ func TestEndsAreStreamed(t *testing.T) {
 	want("all", all, first, second, third)
 	want("narrowed", narrow, third)
 	s.reopen(time.Minute)
-	again, _ := s.endsOf("", last)
+	again, _ := s.endsOf("", "", last)
 	fourth := ended("b")
 	want("who comes back", again, fourth)
 	s.advance(2 * time.Hour) // and retention removes them
-	late, _ := s.endsOf("", "1-1")
-	if name, _, data := late(); name != api.EventGap || !strings.Contains(data, `"after":"1-1"`) {
-		t.Errorf("after retention: got %s %s, want a gap behind 1-1", name, data)
+	late, _ := s.endsOf("", "", "0-1-1-1")
+	if name, _, data := late(); name != api.EventGap || !strings.Contains(data, `"after":"0-1-1-1"`) {
+		t.Errorf("after retention: got %s %s, want a gap behind 0-1-1-1", name, data)
 	}
-	fresh, _ := s.endsOf("?after=0", "")
+	fresh, _ := s.endsOf("", "?after=0", "")
 	fifth := ended("b")
 	want("with all that is kept, which is no gap", fresh, fifth)
 	want("behind the gap", late, fifth)
+}
+
+// A client whose last end was lost by a restore hears of it, and then gets all ends of the restored server, also when these have passed the
+// place of the lost one.
+//
+//quern:overlapping
+func TestEndsAfterARestore(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const orders = "orders"
+	s.queue(orders, api.QueueSettingsInput{})
+	ended := func() string {
+		t.Helper()
+		sub := s.insert(orders, submission(1))
+		s.do("POST", "/v1/submissions/"+sub.ID+"/cancel", nil, http.StatusOK, nil)
+		return sub.ID
+	}
+	// follow reads events until an end of each submission has come in their order, and returns the gaps before them and the last id.
+	follow := func(from string, ids ...string) (gaps int, last string) {
+		t.Helper()
+		next, hangUp := s.endsOf(orders, "?after="+from, "")
+		defer hangUp()
+		for len(ids) > 0 {
+			name, id, data := next()
+			switch {
+			case name == api.EventGap:
+				gaps++
+			case name == api.EventEnd && strings.Contains(data, ids[0]):
+				ids, last = ids[1:], id
+			default:
+				t.Fatalf("after %s: got %s %s, want the end of %s", from, name, data, ids[0])
+			}
+		}
+		return gaps, last
+	}
+	kept := ended()
+	copied := s.call("POST", "/v1/backup", nil)
+	if copied.status != http.StatusOK {
+		t.Fatalf("the backup: %d %s", copied.status, copied.body)
+	}
+	_, before := follow("0", kept)
+	s.killed(time.Second) // it counts its starts, and so does the restored server
+	lost := []string{ended(), ended(), ended()}
+	_, after := follow(before, lost...)
+	s.stop()
+	s.dir = filepath.Join(t.TempDir(), "restored")
+	if _, err := engine.Restore(t.Context(), s.dir, bytes.NewReader(copied.body)); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	news := []string{ended(), ended(), ended(), ended(), ended()}
+	if gaps, _ := follow(after, news...); gaps != 1 {
+		t.Errorf("a client that has lost ends heard of %d gaps", gaps)
+	}
+	gaps, last := follow(before, news...)
+	if gaps != 0 {
+		t.Errorf("a client that has none of the lost ends heard of %d gaps", gaps)
+	}
+	s.killed(time.Second)
+	news = append(news, ended())
+	if gaps, _ := follow(last, news[5:]...); gaps != 0 {
+		t.Errorf("after the restore: %d gaps", gaps)
+	}
+	s.do("DELETE", queuePath(orders, ""), nil, http.StatusNoContent, nil)
+	s.queue(orders, api.QueueSettingsInput{})
+	if gaps, _ := follow(last, ended()); gaps != 1 {
+		t.Errorf("of another queue with the same name: %d gaps", gaps)
+	}
 }
 
 // The streams of a queue end with a problem when it is deleted.

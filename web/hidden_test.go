@@ -317,16 +317,16 @@ func TestIDsOfEndsTellNothingOfOthers(t *testing.T) {
 		t.Fatalf("the tenant hears of %v, want %v", of, own)
 	}
 	for i, id := range ids {
-		if queue, ok := queue.ParseEndPlace(id); ok || len(id) != 32 || strings.Contains(id, places[i]) {
+		if queue, ok := queue.ParseEndID(id); ok || len(id) != 64 || strings.Contains(id, places[i]) {
 			t.Errorf("the id %q tells where the end is: %v", id, queue)
 		}
 	}
 	if _, again, rest := read(mine, ids[0], 1); !slices.Equal(rest, own[1:]) || !slices.Equal(again, ids[1:]) {
 		t.Errorf("behind %s: the ends of %v with the ids %v, want %v with %v", ids[0], rest, again, own[1:], ids[1:])
 	}
-	for _, old := range []string{places[0], places[2], "999999-1"} {
+	for _, old := range []string{places[0], places[2], "1-1-999999-1"} {
 		if _, again, of := read(mine, old, 2); !slices.Equal(of, own) || !slices.Equal(again, ids) {
-			t.Errorf("behind %s, which is of an earlier version: the ends of %v, want all", old, of)
+			t.Errorf("behind %s, which is of another stream: the ends of %v, want all", old, of)
 		}
 	}
 	first, _, _ := read(mine, "now", 0)

@@ -5,7 +5,7 @@ package web
 // and gets none twice:
 //
 //	shard 1: end 7-0 ─┐
-//	shard 2: end 4-1 ─┴─► id (7-0, 3-2) ─► id (7-0, 4-1)
+//	shard 2: end 4-1 ─┴─► id 7-0.3-2 ─► id 7-0.4-1
 //
 // The stream needs all shards. If one does not serve, or stops serving, the stream ends with the reason: without this
 // shard's ends, a client would think that they had not happened.
@@ -13,47 +13,34 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
 
-// joinedPlaces joins the ids that a client has of all shards into one. Only a shard can read its own id, as a tenant's
-// are sealed.
-func joinedPlaces(ids []string) string {
-	text, _ := json.Marshal(ids) // texts
-	return base64.RawURLEncoding.EncodeToString(text)
-}
+// betweenPlaces separates the ids of shards in an id of the joined stream.
+const betweenPlaces = "."
 
-// endsAt takes an id apart. `now`, `0` and nothing mean the same in every shard. A shard that was added since has all
-// its ends to give.
+// endsAt takes an id apart. Only a shard can read its own, as a tenant's are sealed. `now`, `0` and nothing mean the
+// same in every shard. A shard that was added since has all its ends to give, also if the queue had only one before.
 func endsAt(pointer, from string, count int) ([]string, error) {
-	ids := make([]string, count)
-	if from == "" || from == "0" || from == "now" {
-		for i := range ids {
-			ids[i] = from
-		}
-		return ids, nil
-	}
-	var given []string
-	text, err := base64.RawURLEncoding.DecodeString(from)
-	if err == nil {
-		err = json.Unmarshal(text, &given)
-	}
-	if err != nil || len(given) == 0 || len(given) > count {
+	ids := strings.Split(from, betweenPlaces)
+	if len(ids) > count {
 		return nil, queue.Invalid(pointer,
 			"must be the id of an event of this stream, or 0 for all that is kept, or now")
 	}
-	for i := range ids {
-		ids[i] = "0"
+	others := "0"
+	if from == "" || from == "now" {
+		others = from
 	}
-	copy(ids, given)
+	for len(ids) < count {
+		ids = append(ids, others)
+	}
 	return ids, nil
 }
 
@@ -162,7 +149,8 @@ func joinedEvent(e shardEvent, ids []string) (text []byte, last bool) {
 		id, is := bytes.CutPrefix(line, []byte("id: "))
 		if is {
 			ids[e.shard] = string(id)
-			if lines[i] = []byte("id: " + joinedPlaces(ids)); slices.Contains(ids, "") || slices.Contains(ids, "now") {
+			lines[i] = []byte("id: " + strings.Join(ids, betweenPlaces))
+			if slices.Contains(ids, "") || slices.Contains(ids, "now") {
 				lines[i] = []byte(":")
 			}
 		}

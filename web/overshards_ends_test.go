@@ -95,3 +95,18 @@ func TestShardsEndsEachOnce(t *testing.T) {
 	s.setAside()
 	s.refused("GET", queuePath("orders", "/ends?after=0"), nil, http.StatusServiceUnavailable)
 }
+
+// An id from the time in which the queue had fewer shards goes on in these, and begins at the first end of the others.
+func TestEndsOfMoreShards(t *testing.T) {
+	t.Parallel()
+	for from, want := range map[string]string{
+		"": "  ", "now": "now now now", "0": "0 0 0", "1-1-5-3": "1-1-5-3 0 0", "1-1-5-3.0-2-1-7": "1-1-5-3 0-2-1-7 0", "a.b.c": "a b c",
+	} {
+		if ids, err := endsAt("/query/after", from, 3); err != nil || strings.Join(ids, " ") != want {
+			t.Errorf("%q means %q (%v), want %q", from, ids, err, want)
+		}
+	}
+	if ids, err := endsAt("/query/after", "a.b.c.d", 3); err == nil {
+		t.Errorf("an id of four shards means %q in three", ids)
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -27,7 +26,7 @@ func endsCommand(a *app) *cobra.Command {
 		Long: "Print each submission of a queue when it ends, in the order of the ends, until interrupted. The command\n" +
 			"continues after a lost connection or a restart of the server, and prints each end once. The first column is the\n" +
 			"place of the end, for \"--after\". \"--after 0\" begins with everything that retention has kept.",
-		Example: "  quern ends --meta company=7\n  quern ends --after 1234-56 -o jsonl",
+		Example: "  quern ends --meta company=7\n  quern ends --after 1-3-1234-56 -o jsonl",
 		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			var err error
 			if f.Meta, err = parseMeta(meta); err != nil {
@@ -35,9 +34,6 @@ func endsCommand(a *app) *cobra.Command {
 			}
 			if err := checkStates(f.States); err != nil {
 				return err
-			}
-			if _, ok := queue.ParseEndPlace(f.After); f.After != "" && !ok {
-				return usageError{fmt.Errorf("--after %q is not the place of an end, such as 1234-56, or 0", f.After)}
 			}
 			f.Queue = a.queueName()
 			return followEnds(ctx, a, c, f)
@@ -75,8 +71,8 @@ func followEnds(ctx context.Context, a *app, c *client.Client, f client.Ends) er
 		case a.format == formatJSONL:
 			err = printJSON(a.out, line, "")
 		case end.Gap != nil:
-			err = say(a.err, "quern: ends between %s and %s are missing: the queue's retention has removed them\n",
-				end.Gap.After, end.Gap.Until)
+			err = say(a.err, "quern: ends between %s and %s are missing: the queue's retention has removed them, or a restore has lost "+
+				"them\n", end.Gap.After, end.Gap.Until)
 		default:
 			err = say(a.out, "%s  %s\n", end.Place, strings.Join(submissionRow(end.Submission), "  "))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quern-queue/quern/engine"
 	"github.com/quern-queue/quern/engine/check"
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/journal/sqlitelog"
@@ -18,8 +19,8 @@ import (
 // there. None of them may get another meaning. So empty batches take these positions, in an epoch behind all that there may have been. The
 // numbers of submissions go on behind those in the store, as at every start.
 
-// spareBatches is the assumed number of batches, and of starts, that may have been written and cannot be counted.
-const spareBatches = 1 << 10
+// spareBatches is the assumed number of batches, and of epochs, that may have been written and cannot be counted.
+const spareBatches = engine.SpareEpochs
 
 // faultOf names the fault of a journal; "": it has none, or none that a repair is for, as it belongs elsewhere or to another moment. ends
 // says that the journal has its end, so that the fault is before it.

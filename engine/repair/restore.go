@@ -105,7 +105,7 @@ func (o *Restore) Run(ctx context.Context, from ...io.Reader) (done Restored, er
 		if err := fits(&rows[i], &now, &then); err != nil {
 			return done, fmt.Errorf("nothing was changed: %w", err)
 		}
-		epochs[i], err = goOn(ctx, folderOf(partial, &rows[i]), now.id.ForShard(rows[i].Shard), queue.At(o.Now()), epochs[i])
+		epochs[i], err = engine.GoOn(ctx, folderOf(partial, &rows[i]), now.id.ForShard(rows[i].Shard), queue.At(o.Now()), epochs[i])
 		if err != nil {
 			return done, fmt.Errorf("nothing was changed: queue %s: %w", rows[i].Name, err)
 		}
@@ -254,46 +254,6 @@ func fits(row *store.QueueRow, now, then *known) error {
 		}
 	}
 	return nil
-}
-
-// goOn gives the files of a shard the identity of this directory. It appends a batch that keeps the shard from giving out again the numbers
-// that it gave out between the backup and the restore. It returns the epoch in which the shard goes on.
-//
-// Epochs count starts and failed commits, and numbers of the outbox count dead letters. So the time in seconds is ahead of the epochs, and
-// the time in millionths of a millisecond ahead of the numbers. If the clock was set back, or the journal is lost, the newest known epoch
-// and some to spare are.
-func goOn(ctx context.Context, folder string, id queue.Identity, now queue.Time, newest uint32) (epoch uint32, err error) {
-	path := filepath.Join(folder, "journal.db")
-	if err := errors.Join(store.Assign(filepath.Join(folder, "store.db"), id), store.Assign(path, id)); err != nil {
-		return 0, err
-	}
-	log, err := sqlitelog.Open(ctx, path, sqlitelog.Options{Identity: id})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	tail, err := log.Tail(ctx)
-	if err != nil {
-		return 0, err
-	}
-	err = log.Read(ctx, max(tail, 1)-1, func(_ journal.Position, batch []byte) error {
-		last, err := journal.Epoch(batch)
-		newest = max(newest, last)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	epoch = max(uint32(now/1000), newest+spareBatches)
-	var batch journal.Encoder
-	batch.Reset(epoch, now)
-	batch.Epoch(epoch)
-	// A letter that is put and removed again uses up its number.
-	number := uint64(epoch) * 1000 << 20
-	batch.Move(journal.Move{Kind: journal.MoveRenumber, Number: number, Queue: engine.DefaultQueue, Indexes: []uint32{0}})
-	batch.Move(journal.Move{Kind: journal.MoveDelivered, Number: number, Indexes: []uint32{0}})
-	_, err = log.Append(ctx, tail, batch.Packed())
-	return epoch, err
 }
 
 // The name of the folder with the earlier files has the time. The time is not before the epoch in which the shard goes on, so the next

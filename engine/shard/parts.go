@@ -50,7 +50,7 @@ func join(m *machine.Machine) parts {
 		Rows:      p.letters.Rows(),
 		Steps:     map[machine.Kind]machine.Step{machine.KindRule: p.rules.Step},
 		Rules:     p.rules,
-		Began:     []func(){p.stops.Began},
+		Began:     []func(){p.stops.Began, p.ends.Began},
 		Opened:    []func(*machine.Record){p.schedules.Opened},
 		Failing:   []func(*machine.Record, string, queue.Time){p.schedules.Failing},
 		Uncounted: []func(){p.bulks.Uncounted, p.schedules.Uncounted},
@@ -67,6 +67,7 @@ func join(m *machine.Machine) parts {
 	m.Joined.Rows[machine.AsideBulk], m.Joined.Rows[machine.AsideSet] = p.bulks, p.settings
 	m.Joined.Rows[machine.AsideSnapshot], m.Joined.Rows[machine.AsideRules] = p.snapshots, p.rules
 	m.Joined.Rows[machine.AsideSchedule], m.Joined.Rows[machine.AsideDeletion] = p.schedules, p.deletions
+	m.Joined.Rows[machine.AsideEpoch] = p.ends
 	return p
 }
 

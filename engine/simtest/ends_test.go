@@ -17,10 +17,10 @@ import (
 
 // endsFollower follows the ends of a shard as a client that comes back now and then: it only keeps a place.
 type endsFollower struct {
-	place queue.EndPlace
+	place queue.EndID
 	of    machine.Filter
-	seen  map[queue.EndPlace]bool
-	last  map[queue.SubmissionID]queue.EndPlace
+	seen  map[queue.EndID]bool
+	last  map[queue.SubmissionID]queue.EndID
 	gaps  int
 }
 
@@ -29,7 +29,10 @@ func (f *endsFollower) catchUp(t *testing.T, b *box, limit int) {
 	t.Helper()
 	now := map[queue.SubmissionID]bool{}
 	for tail := b.shard.Ends.Last(); f.place.Compare(tail) < 0; {
-		page, err := b.shard.Ends.After(ctx, f.place, f.of, limit)
+		if from, same := b.shard.Ends.Since(f.place); !same {
+			t.Fatalf("%s is lost: the follower is to go on behind %s", f.place, from)
+		}
+		page, err := b.shard.Ends.After(ctx, f.place.EndPlace, f.of, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,18 +43,18 @@ func (f *endsFollower) catchUp(t *testing.T, b *box, limit int) {
 			f.gaps++
 		}
 		for _, e := range page.List {
-			if e.Place.Compare(f.place) <= 0 || e.Place.Compare(page.To) > 0 || f.seen[e.Place] {
-				t.Fatalf("a page of (%s, %s] has an end at %s, seen before: %v", f.place, page.To, e.Place, f.seen[e.Place])
+			if e.ID.Compare(f.place) <= 0 || e.ID.Compare(page.To) > 0 || f.seen[e.ID] {
+				t.Fatalf("a page of (%s, %s] has an end at %s, seen before: %v", f.place, page.To, e.ID, f.seen[e.ID])
 			}
 			if e.Submission.State == queue.Open {
-				t.Fatalf("an open submission ended at %s", e.Place)
+				t.Fatalf("an open submission ended at %s", e.ID)
 			}
 			if now[e.Submission.ID] {
-				t.Fatalf("an end of %s was listed, although it was opened again and has ended again, at %s", e.Submission.ID, e.Place)
+				t.Fatalf("an end of %s was listed, although it was opened again and has ended again, at %s", e.Submission.ID, e.ID)
 			}
 			now[e.Submission.ID] = true
-			f.seen[e.Place], f.last[e.Submission.ID] = true, e.Place
-			f.place = e.Place // as a client that is cut off here would go on
+			f.seen[e.ID], f.last[e.Submission.ID] = true, e.ID
+			f.place = e.ID // as a client that is cut off here would go on
 		}
 		f.place = page.To
 	}
@@ -76,11 +79,11 @@ func playEnds(t *testing.T, seed uint64) {
 	b := openBox(t, settings)
 	odd := machine.Filter{Meta: queue.Meta{{Key: "odd", Value: queue.IntValue(1)}}}
 	follower := func(f machine.Filter) *endsFollower {
-		return &endsFollower{of: f, seen: map[queue.EndPlace]bool{}, last: map[queue.SubmissionID]queue.EndPlace{}}
+		return &endsFollower{of: f, seen: map[queue.EndID]bool{}, last: map[queue.SubmissionID]queue.EndID{}}
 	}
 	all, odds := follower(machine.Filter{}), follower(odd)
 	open, ended := map[queue.SubmissionID]bool{}, map[queue.SubmissionID]bool{} // value: whether odd
-	again := map[queue.SubmissionID]queue.EndPlace{}                            // of those opened again: their next end is behind
+	again := map[queue.SubmissionID]queue.EndID{}                               // of those opened again: their next end is behind
 	removed := map[queue.SubmissionID]bool{}
 	look := func() {
 		t.Helper()
@@ -148,7 +151,7 @@ func playEnds(t *testing.T, seed uint64) {
 // playEnd inserts some submissions and ends some open ones: completed, several in one call, cancelled, or with dead chunks, which may be
 // offered again.
 func playEnd(t *testing.T, b *box, r *rand.Rand, n int, open, ended map[queue.SubmissionID]bool,
-	again map[queue.SubmissionID]queue.EndPlace) {
+	again map[queue.SubmissionID]queue.EndID) {
 	t.Helper()
 	for range 1 + r.IntN(3) {
 		sub := mustInsert(t, b, prefixed(1, number("odd", n%2)))
@@ -206,7 +209,7 @@ func TestFollowerIsWoken(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-wake
-	page, err := b.shard.Ends.After(ctx, at, machine.Filter{}, 10)
+	page, err := b.shard.Ends.After(ctx, at.EndPlace, machine.Filter{}, 10)
 	if err != nil || len(page.List) != 1 || page.List[0].Submission.ID != sub.ID || page.List[0].Submission.State != queue.Cancelled {
 		t.Fatalf("got %+v %v, want the end of %s", page, err, sub.ID)
 	}
@@ -214,7 +217,7 @@ func TestFollowerIsWoken(t *testing.T) {
 	b.close()
 	for { // the wake of an earlier batch may have been left over
 		<-wake
-		if _, err := s.Ends.After(ctx, at, machine.Filter{}, 10); err != nil {
+		if _, err := s.Ends.After(ctx, at.EndPlace, machine.Filter{}, 10); err != nil {
 			break
 		}
 	}

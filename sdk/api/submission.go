@@ -267,8 +267,8 @@ const (
 )
 
 // EndsGap says that ends between two places are missing: the queue's retention has removed them, or the server was restored from an older
-// backup.
+// backup. After a restore, the second place can be before the first one: ends that the client has are lost, and may come again.
 type EndsGap struct {
 	After string `json:"after"` // The client's place: it has all ends up to there
-	Until string `json:"until"` // Place up to which ends are missing
+	Until string `json:"until"` // Place up to which ends are missing, or behind which they come again
 }

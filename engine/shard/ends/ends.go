@@ -1,7 +1,6 @@
 package ends
 
 import (
-	"math"
 	"slices"
 	"sort"
 
@@ -14,6 +13,7 @@ import (
 // history. In between, while a checkpoint is written, an end may be in both.
 type Part struct {
 	m       *machine.Machine
+	epochs  epochs
 	list    []*machine.Record // by the position of their end
 	Reached journal.Position  // all ends up to here are in the list, or in the history
 }
@@ -54,7 +54,7 @@ func endPlace(r *machine.Record) queue.EndPlace {
 func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int,
 	name string) (list []queue.End, to queue.EndPlace) {
 	const look = machine.ListSlice
-	to = queue.EndPlace{Position: uint64(p.Reached), Seq: math.MaxUint32}
+	to = behind(p.Reached)
 	last, looked := journal.Position(0), 0
 	for _, r := range p.list[p.behind(journal.Position(after.Position)-min(1, journal.Position(after.Position))):] {
 		at := r.Ended.Position
@@ -62,12 +62,12 @@ func (p *Part) After(after queue.EndPlace, f *machine.Filter, limit int,
 			break
 		}
 		if at != last && (len(list) >= limit || looked >= look) {
-			return list, queue.EndPlace{Position: uint64(last), Seq: math.MaxUint32}
+			return list, behind(last)
 		}
 		last = at
 		looked++
 		if place := endPlace(r); place.Compare(after) > 0 && p.Stands(r.ID, at) && f.Matches(r) {
-			list = append(list, queue.End{Place: place, Submission: r.Info(name, r.Ended.Meta, 0)})
+			list = append(list, queue.End{ID: p.id(place), Submission: r.Info(name, r.Ended.Meta, 0)})
 		}
 	}
 	return list, to

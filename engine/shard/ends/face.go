@@ -2,7 +2,6 @@ package ends
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	"github.com/quern-queue/quern/engine/checkpoint"
@@ -43,43 +42,57 @@ func (e *Ends) Follow() (wake <-chan struct{}, leave func()) {
 	}
 }
 
-// Last is the place behind all ends that are durable now.
-func (e *Ends) Last() (last queue.EndPlace) {
+// Last is behind all ends that are durable now.
+func (e *Ends) Last() (last queue.EndID) {
 	e.Look(func(*machine.Machine) {
-		last = queue.EndPlace{Position: uint64(e.Part().Reached), Seq: math.MaxUint32}
+		p := e.Part()
+		last = p.id(behind(p.Reached))
 	})
 	return last
+}
+
+// Since is where a follower goes on that has all ends up to an id. same: that is behind the id. Otherwise this server
+// lacks ends that the follower has, as a restore has lost them, and the follower goes on behind those that both have.
+func (e *Ends) Since(id queue.EndID) (from queue.EndID, same bool) {
+	e.Look(func(*machine.Machine) {
+		var place queue.EndPlace
+		place, same = e.Part().since(id)
+		from = e.Part().id(place)
+	})
+	return from, same
 }
 
 // Page is a list of ends in their order. It has all matches up to To, the place to continue from,
 // except for those that retention has removed. Gone is the last place of a removed one.
 type Page struct {
 	List     []queue.End
-	To, Gone queue.EndPlace
+	To, Gone queue.EndID
 }
 
 // After lists the matching ends behind a place, about `limit` at most. A submission that was opened again has only its
 // last end. It fails while the shard is closed or cannot work.
 func (e *Ends) After(ctx context.Context, after queue.EndPlace, f machine.Filter, limit int) (page Page, err error) {
+	var until queue.EndPlace
 	err = e.Locked(func(*machine.Machine, queue.Time) error {
-		page.List, page.To = e.Part().After(after, &f, limit, e.Queue.Name)
+		page.List, until = e.Part().After(after, &f, limit, e.Queue.Name)
 		return nil
 	})
 	if err != nil {
 		return page, err
 	}
-	past, to, err := e.past(ctx, after, journal.Position(page.To.Position), &f, limit)
+	past, to, err := e.past(ctx, after, journal.Position(until.Position), &f, limit)
 	if err != nil {
 		return page, err
 	}
-	page.Gone = e.Store().History.Gone() // asked after the read, so it covers ends that were removed meanwhile
-	if to.Compare(page.To) < 0 {
-		page.To = to
+	gone := e.Store().History.Gone() // asked after the read, so it covers ends that were removed meanwhile
+	if to.Compare(until) < 0 {
+		until = to
 	}
 	page.List = append(page.List, past...)
-	slices.SortFunc(page.List, func(a, b queue.End) int { return a.Place.Compare(b.Place) })
-	page.List = slices.CompactFunc(page.List, func(a, b queue.End) bool { return a.Place == b.Place })
-	page.List = slices.DeleteFunc(page.List, func(x queue.End) bool { return x.Place.Compare(page.To) > 0 })
+	slices.SortFunc(page.List, func(a, b queue.End) int { return a.ID.Compare(b.ID) })
+	page.List = slices.CompactFunc(page.List, func(a, b queue.End) bool { return a.ID == b.ID })
+	page.List = slices.DeleteFunc(page.List, func(x queue.End) bool { return x.ID.EndPlace.Compare(until) > 0 })
+	e.Look(func(*machine.Machine) { page.To, page.Gone = e.Part().id(until), e.Part().id(gone) })
 	return page, nil
 }
 
@@ -104,12 +117,16 @@ func (e *Ends) past(ctx context.Context, after queue.EndPlace, upTo journal.Posi
 		if err != nil {
 			return nil, to, err
 		}
-		list = append(list, queue.End{Place: rows[i].EndPlace(), Submission: r.Info(e.Queue.Name, r.Ended.Meta, 0)})
+		list = append(list, queue.End{ID: queue.EndID{EndPlace: rows[i].EndPlace()},
+			Submission: r.Info(e.Queue.Name, r.Ended.Meta, 0)})
 	}
 	e.Look(func(*machine.Machine) {
 		list = slices.DeleteFunc(list, func(x queue.End) bool {
-			return !e.Part().Stands(x.Submission.ID, journal.Position(x.Place.Position))
+			return !e.Part().Stands(x.Submission.ID, journal.Position(x.ID.Position))
 		})
+		for i := range list {
+			list[i].ID = e.Part().id(list[i].ID.EndPlace)
+		}
 	})
 	return list, to, nil
 }

@@ -36,10 +36,10 @@ func (e *Ends) end(t *testing.T, ids ...queue.SubmissionID) {
 }
 
 // all reads the ends behind a place, page by page.
-func (e *Ends) all(t *testing.T, after queue.EndPlace, f machine.Filter, limit int) (ids []queue.SubmissionID) {
+func (e *Ends) all(t *testing.T, after queue.EndID, f machine.Filter, limit int) (ids []queue.SubmissionID) {
 	t.Helper()
 	for {
-		page, err := e.After(context.Background(), after, f, limit)
+		page, err := e.After(context.Background(), after.EndPlace, f, limit)
 		if err != nil {
 			t.Fatal(err)
 		}

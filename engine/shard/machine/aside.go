@@ -29,6 +29,7 @@ const (
 	AsideUnique   uint8 = 13 // by seq: a unique key that is held for a time
 	AsideDeletion uint8 = 14 // by id: a submission that is to leave the history
 	AsideAfter    uint8 = 15 // by seq: the submissions that an open one still waits for
+	AsideEpoch    uint8 = 16 // by epoch: its first batch
 )
 
 // Aside names a row.

@@ -17,7 +17,8 @@ SILENCE = 60.0  # seconds that a stream may say nothing; it has a sign of life e
 @dataclass(frozen=True)
 class End:
     """The end of a submission, at a ``place``. Save the place together with the work that follows from the end, to continue there later.
-    If ``gap`` is set, there is no submission, and ends before the next one are missing: the queue's retention has removed them."""
+    If ``gap`` is set, there is no submission, and ends before the next one are missing: the queue's retention has removed them, or a
+    restore has lost them."""
 
     place: str
     submission: Optional[types.Submission] = None

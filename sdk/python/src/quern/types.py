@@ -995,7 +995,7 @@ class EndsGap(TypedDict):
     """EndsGap: see the server's OpenAPI document."""
     #: The client's place: it has all ends up to there
     after: str
-    #: Place up to which ends are missing
+    #: Place up to which ends are missing, or behind which they come again
     until: str
 
 

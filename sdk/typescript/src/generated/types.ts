@@ -617,7 +617,7 @@ export type Emission = {
 export type EndsGap = {
   /** The client's place: it has all ends up to there */
   after: string
-  /** Place up to which ends are missing */
+  /** Place up to which ends are missing, or behind which they come again */
   until: string
 }
 
