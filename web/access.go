@@ -83,6 +83,12 @@ func (a *auth) good(by *credential) bool {
 	return ok && (by.session == nil || a.sessions.lives(by.session, now))
 }
 
+// ended says that the credential of a request that was admitted is not good any more.
+func (a *auth) ended(r *http.Request) bool {
+	by := a.credentialOf(r)
+	return by != nil && !a.good(by)
+}
+
 // noLongerGood is the problem of a request that waited when its token ended.
 func noLongerGood() *problem {
 	return newProblem(codeUnauthorized, "The access token or the session ended while the request ran.")
@@ -136,6 +142,9 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 		ctx = context.WithValue(ctx, credentialKey{}, &held)
 	}
 	c.SetRequest(r.WithContext(ctx))
+	if token != nil && !op.hot && r.ContentLength != 0 {
+		c.Request().Body = &awaitedBody{ReadCloser: r.Body, c: c, auth: a}
+	}
 	if err == nil {
 		err = malformed
 	}

@@ -287,3 +287,66 @@ func (f *fixture) arm(other *fixture) *hostiles {
 	f.send(call{method: "DELETE", path: "/v1/session", header: map[string]string{"Cookie": h.loggedOut}})
 	return h
 }
+
+// A token that is revoked while the body of a call comes does nothing with it. Else a thief could keep calls half
+// open, and make a new token when the leaked one is revoked.
+func TestTokenEndsWhileABodyComes(t *testing.T) {
+	t.Parallel()
+	var later atomic.Int64
+	f := newFixtureSeeded(t, 1, func(s *Server) {
+		s.clock.wall = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		s.auth.limits.AtOnce = 12 // as many as the calls below
+	})
+	f.insert(`{"chunks":{"count":1,"prefix":"x/"}}`)
+	id, leaked := f.token(engine.TokenRequest{Name: "leaked", Scopes: access.Admin})
+	ops := []struct{ op, media, body string }{
+		{"POST /v1/tokens", "application/json", `{"name":"heir","scopes":["admin"]}`},
+		{"PUT /v1/queues/heir", "application/json", `{"max_attempts":3}`},
+		{"POST /v1/bulk-operations", "application/json", `{"queue":"default","action":"purge"}`},
+		{"POST /v1/queues/default/rules", "application/json", `{"action":"pause","match":{"queue":true}}`},
+		{"POST /v1/queues/default/submissions", "application/json", `{"chunks":{"count":1,"prefix":"x/"}}`},
+		{"POST /v1/queues/default/submissions", "application/x-ndjson", "{}\n\"x\"\n"},
+		{"POST /v1/queues/default/submissions:batch", "application/x-ndjson", `{"chunks":{"count":1,"prefix":"x/"}}`},
+		{"POST /v1/queues/default/reservations", "application/json", `{"max":1}`},
+		{"POST /v1/queues/default/reservations/exchange", "application/json", `{"reserve":{"max":1}}`},
+		{"POST /v1/plugins?name=heir", "application/wasm", "\x00asm\x01\x00\x00\x00"},
+		{"POST /v1/submissions:wait", "application/json", `{"ids":["1"]}`},
+		{"POST /v1/backup", contentTar, strings.Repeat("x", 2000)},
+	}
+	var open []net.Conn
+	for _, op := range ops {
+		conn, err := net.Dial("tcp", f.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", strings.TrimSuffix(raw(op.op, "Authorization: Bearer "+leaked,
+			"Content-Type: "+op.media), "\r\n"), len(op.body), op.body[:len(op.body)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
+	for f.as(leaked, call{method: "GET", path: "/v1/whoami"}).status != http.StatusTooManyRequests { // until all are let in
+		time.Sleep(time.Millisecond)
+	}
+	if err := f.engine.Tokens().Revoke(t.Context(), access.ID(id)); err != nil {
+		t.Fatal(err)
+	}
+	later.Store(int64(2 * swiftBody))
+	for i, conn := range open {
+		_, _ = conn.Write([]byte(ops[i].body[len(ops[i].body)-1:])) // the answer shows whether it came
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", ops[i].op, err)
+		}
+		if answer.StatusCode != http.StatusUnauthorized {
+			body, _ := io.ReadAll(answer.Body)
+			t.Errorf("%s: got %s %.200s, want 401", ops[i].op, answer.Status, body)
+		}
+		_ = answer.Body.Close()
+	}
+	if stats := queueAt(f.engine, "default").Stats(); stats.Ready != 1 || stats.Reserved != 0 {
+		t.Errorf("%d ready and %d reserved, want the one chunk as it was", stats.Ready, stats.Reserved)
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -153,7 +154,7 @@ func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 		large = b.paced(c.Response(), r.Body)
 		from = large
 	}
-	body := b.buffers.take()
+	body, began := b.buffers.take(), b.clock.wall()
 	for {
 		if len(body.b) == cap(body.b) {
 			if err := b.grow(r, body, limit); err != nil {
@@ -169,6 +170,10 @@ func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 			return nil, &http.MaxBytesError{Limit: limit}
 		case err == io.EOF:
 			large.finish()
+			if b.clock.wall().Sub(began) > swiftBody && b.auth.ended(r) {
+				b.free(body)
+				return nil, noLongerGood()
+			}
 			return body, nil
 		case err != nil:
 			b.free(body)
@@ -179,6 +184,29 @@ func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 			continue
 		}
 	}
+}
+
+// swiftBody is how long the body of a hot call may take before its token is looked up again.
+const swiftBody = 100 * time.Millisecond
+
+// awaitedBody is the body of a call that a token was admitted for. When all of it has come, it looks the token up
+// again: else a client could send the head of a call, and use a revoked token minutes later.
+type awaitedBody struct {
+	io.ReadCloser
+	c        echo.Context
+	auth     *auth
+	received int64
+}
+
+func (b *awaitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.received += int64(n)
+	if (err == io.EOF || b.received == b.c.Request().ContentLength) && b.auth.ended(b.c.Request()) {
+		over := noLongerGood()
+		b.c.Set(brokenKey, over)
+		return 0, over
+	}
+	return n, err
 }
 
 // grow makes room for more: twice as much, or all that is still announced when that is less.

@@ -47,7 +47,7 @@ const (
 	maxRequestID   = 64
 	minCompressed  = 1 << 10
 	problemKey     = "quern.problem" // where the transformer leaves its problem, for the access log
-	brokenKey      = "quern.broken"  // where a chunked body leaves its problem
+	brokenKey      = "quern.broken"  // where a body leaves its problem
 	routeUnmatched = "_unmatched"
 )
 

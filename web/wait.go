@@ -281,7 +281,7 @@ func joinWaits(c echo.Context, ids []string, parts map[string]*part) (out api.Wa
 
 // noLonger is why a call that waited ends early: its client is gone, or its token.
 func noLonger(a *auth, c echo.Context) error {
-	if by := a.credentialOf(c.Request()); by != nil && !a.good(by) {
+	if a.ended(c.Request()) {
 		return noLongerGood()
 	}
 	return newProblem(codeClientGone, "The client went away before the answer.")
