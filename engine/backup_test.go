@@ -356,6 +356,8 @@ func (f *failing) Read(b []byte) (int, error) {
 }
 
 // A restore that is cut off anywhere is refused at a start, and goes on with the same backup, and only with that.
+//
+//quern:sequential
 func TestRestoreCutOff(t *testing.T) {
 	t.Parallel()
 	e, _ := loaded(t)

@@ -90,6 +90,7 @@ func wantLetters(t *testing.T, when string, e *Engine, want uint64) {
 	}
 }
 
+//quern:sequential
 func TestBulkByFilter(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -73,6 +73,8 @@ func TestPurgeOfACustomer(t *testing.T) {
 
 // A deletion that another caller ordered and that cannot be done now does not end a purge. It is done when that is
 // possible again.
+//
+//quern:sequential
 func TestPurgeBesideADeletionThatIsStuck(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -174,6 +174,8 @@ func worksOff(t *testing.T, e *Engine, queues []string) {
 
 // An increment goes with the backup that it continues and with no other: not alone, not behind another one, not without one between, not
 // twice. A refused chain leaves nothing behind. A backup of another directory, or one that is damaged, is not continued.
+//
+//quern:sequential
 func TestChainsOfBackups(t *testing.T) {
 	t.Parallel()
 	e, _ := loaded(t)

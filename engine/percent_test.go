@@ -12,6 +12,8 @@ import (
 
 // A fleet grows and shrinks, and asks for a fifth for each company. No call brings a company above the call's number. A call gets less than
 // it asked for only when each company with work has that number in flight.
+//
+//quern:sequential
 func TestLimitInPercent(t *testing.T) {
 	t.Parallel()
 	e := openAt(t, t.TempDir())

@@ -15,6 +15,8 @@ import (
 
 // The row of a large submission is the same, byte for byte, whether it is taken in one hold of the mutex or in slices between which chunks
 // are reserved, released, offered again and shelved; and no hold encodes much of it.
+//
+//quern:sequential
 func TestLargeRowIsExact(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -362,6 +362,8 @@ func TestRecountThatPanics(t *testing.T) {
 }
 
 // No slice does more than its steps, even within a submission with 10^6 tried chunks, 10^5 of them held.
+//
+//quern:sequential
 func TestRecountSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	const tried, held, most = 1_000_000, 100_000, 500

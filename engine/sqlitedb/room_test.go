@@ -50,6 +50,8 @@ func TestRoomIsTheEndOfTheLog(t *testing.T) {
 }
 
 // The log becomes longer a few times, and not with each commit, until it is copied back.
+//
+//quern:sequential
 func TestRoomDoubles(t *testing.T) {
 	t.Parallel()
 	sizes := map[int64]bool{}

@@ -136,6 +136,8 @@ func TestScores(t *testing.T) {
 
 // No hostile module of the corpus that gets as far as running does harm: the fault has its kind, the instance is gone, and a good
 // plugin in the same process scores on. A module that loads keeps serving as well: each next batch gets the same answer.
+//
+//quern:sequential
 func TestHostileCorpus(t *testing.T) {
 	t.Parallel()
 	good := open(t, wasmtest.Scorer(), host.Options{Manifest: declare(t, "priority", "age_ms")})

@@ -48,6 +48,8 @@ func brokenLinks(s *Site) (broken []string) {
 }
 
 // Every link of every page leads somewhere.
+//
+//quern:sequential
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	s := documents(t)
@@ -60,6 +62,8 @@ func TestLinks(t *testing.T) {
 }
 
 // Nothing in a page runs, is styled in place, or comes from elsewhere: the policy would refuse it.
+//
+//quern:sequential
 func TestPagesNeedNothing(t *testing.T) {
 	t.Parallel()
 	for name, html := range documents(t).pages {
@@ -175,6 +179,8 @@ func TestSearch(t *testing.T) {
 }
 
 // Readers search for the words of the queue that they know. The glossary is the first answer to each.
+//
+//quern:sequential
 func TestSearchKnowsOtherQueuesWords(t *testing.T) {
 	t.Parallel()
 	s := documents(t)

@@ -314,6 +314,8 @@ func TestOrphanedLog(t *testing.T) {
 }
 
 // Any flipped bit inside the stored batches is an error, never another content.
+//
+//quern:sequential
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	path := filled(t, 200)
@@ -333,6 +335,8 @@ func TestFlippedBits(t *testing.T) {
 }
 
 // A flipped bit anywhere in the file gives the right batches or an error.
+//
+//quern:sequential
 func TestFlippedBitAnywhere(t *testing.T) {
 	t.Parallel()
 	path := filled(t, 60)
