@@ -82,15 +82,21 @@ func (c *crashCluster) asksAll() {
 	c.epoch(c.oracle.nodes[0])
 }
 
-// whole waits until each node says that all shards are served.
+// whole waits until each node says that all shards are served. Where one does not, the test ends with what that node was doing.
 func (c *crashCluster) whole() {
 	c.t.Helper()
-	for _, url := range c.urls {
+	end := time.Now().Add(hangs / 2)
+	for name, url := range c.urls {
 		for served := false; !served; time.Sleep(10 * time.Millisecond) {
 			var list api.Page[api.Shard]
 			c.oracle.nodes = []string{url}
 			err := c.groups.ask(c.t.Context(), "GET", "/shards", "", &list)
 			served = err == nil && !slices.ContainsFunc(list.Items, func(s api.Shard) bool { return s.State == api.ShardOffline })
+			if !served && time.Now().After(end) {
+				c.nodes[name].tell(syscall.SIGQUIT)
+				_ = c.nodes[name].Wait()
+				c.t.Fatalf("node %s does not serve all shards: %v, %+v", name, err, list.Items)
+			}
 		}
 	}
 	c.asksAll()
