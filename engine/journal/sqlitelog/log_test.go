@@ -314,8 +314,6 @@ func TestOrphanedLog(t *testing.T) {
 }
 
 // Any flipped bit inside the stored batches is an error, never another content.
-//
-//quern:sequential
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	path := filled(t, 200)
