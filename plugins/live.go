@@ -58,7 +58,7 @@ func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (api.Pl
 	defer x.turns.give()
 	u, err := x.open.use(ctx, v.SHA256, config)
 	var fault *host.Fault
-	if errors.As(err, &fault) {
+	if errors.As(err, &fault) && fault.Kind != host.Stopped {
 		return api.PluginTried{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
 	}
 	if err != nil {

@@ -309,7 +309,7 @@ func TestTokenEndsWhileABodyComes(t *testing.T) {
 		{"POST /v1/queues/default/submissions:batch", "application/x-ndjson", `{"chunks":{"count":1,"prefix":"x/"}}`},
 		{"POST /v1/queues/default/reservations", "application/json", `{"max":1}`},
 		{"POST /v1/queues/default/reservations/exchange", "application/json", `{"reserve":{"max":1}}`},
-		{"POST /v1/plugins?name=heir", "application/wasm", "\x00asm\x01\x00\x00\x00"},
+		{"POST /v1/plugins", "application/wasm", "\x00asm\x01\x00\x00\x00"},
 		{"POST /v1/submissions:wait", "application/json", `{"ids":["1"]}`},
 		{"POST /v1/backup", contentTar, strings.Repeat("x", 2000)},
 	}

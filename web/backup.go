@@ -72,6 +72,9 @@ func backupShape(d *document, op *huma.Operation) {
 //
 // After the first byte nothing can be refused any more, so all that can fail comes before it.
 func (b backups) make(c echo.Context) error {
+	if err := plainPath(c.Request()); err != nil {
+		return err
+	}
 	since, err := b.since(c)
 	if err != nil {
 		return err

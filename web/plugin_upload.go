@@ -55,6 +55,9 @@ const (
 //
 // The route sees the body as a stream and is not read by the common reader, which knows only JSON.
 func (x pluginHandlers) upload(c echo.Context) error {
+	if err := plainPath(c.Request()); err != nil {
+		return err
+	}
 	catalogue, err := x.held()
 	if err != nil {
 		return err
@@ -182,6 +185,9 @@ func (x pluginHandlers) readParts(r *http.Request, body io.Reader, into *plugins
 // module is GET .../wasm. The name of the file has the digits of the sum, so that two downloads of one plugin do not
 // look alike.
 func (x pluginHandlers) module(c echo.Context) error {
+	if err := plainPath(c.Request()); err != nil {
+		return err
+	}
 	catalogue, err := x.held()
 	if err != nil {
 		return err
@@ -197,6 +203,9 @@ func (x pluginHandlers) module(c echo.Context) error {
 
 // recording is GET .../recordings/{id}.
 func (x pluginHandlers) recording(c echo.Context) error {
+	if err := plainPath(c.Request()); err != nil {
+		return err
+	}
 	catalogue, err := x.held()
 	if err != nil {
 		return err

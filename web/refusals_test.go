@@ -162,3 +162,26 @@ func TestRefusedActsDoNotFillTheLog(t *testing.T) {
 		t.Errorf("%d entries tell of 300 refused acts, want 60 and one for each minute that this took", n)
 	}
 }
+
+// No operation of the API ignores a parameter that it does not know: it may be a misspelt one.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, admin := f.token(engine.TokenRequest{Name: "ana", Scopes: access.Admin})
+	for path, methods := range f.server.operations {
+		for method, op := range methods {
+			if method == http.MethodHead || !strings.HasPrefix(path, "/v1/") {
+				continue
+			}
+			path := strings.NewReplacer(":queue", "default", "{queue}", "default").Replace(path)
+			c := call{method: method, body: "{}", path: filledIn(path, func(string) string { return "777" }) + "?misspelt=1"}
+			if method == http.MethodGet || method == http.MethodDelete {
+				c.body = ""
+			}
+			got := f.as(admin, c)
+			if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), `"/query`) {
+				t.Errorf("%s %s: got %d %.300s, want 422 that names the parameter", op.id, c.path, got.status, got.body)
+			}
+		}
+	}
+}

@@ -283,6 +283,9 @@ func answerWhoami(c echo.Context, who api.Whoami) error {
 // that the server has forgotten. If the home of a far session does not answer, the cookie stays, so that the log-out
 // can be repeated.
 func (t *tokens) closeSession(c echo.Context) error {
+	if err := plainPath(c.Request()); err != nil {
+		return err
+	}
 	if cookie, err := c.Request().Cookie(sessionCookie); err == nil {
 		home, id, _ := t.auth.far.split(cookie.Value)
 		if home == nil {

@@ -300,7 +300,7 @@ func TestNodesShareWhatTheyHave(t *testing.T) {
 		t.Errorf("the queue that they come from: %s", text)
 	}
 
-	upload, err := http.Post(url+"/v1/plugins?name=order", "application/wasm", //nolint:noctx // a test
+	upload, err := http.Post(url+"/v1/plugins", "application/wasm", //nolint:noctx // a test
 		bytes.NewReader(wasmtest.ScorerWith("quern.manifest", []byte(manifestOf("order", "1.0.0")))))
 	if err != nil {
 		t.Fatal(err)

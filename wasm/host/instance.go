@@ -322,6 +322,11 @@ type Fault struct {
 	Code   int32  // of Status and Exit
 }
 
+// Is says that a plugin that was stopped did nothing wrong: its caller gave up, or the server stops.
+func (f *Fault) Is(target error) bool {
+	return target == context.Canceled && f.Kind == Stopped
+}
+
 func (f *Fault) Error() string {
 	text := "host: plugin fault: " + string(f.Kind)
 	if f.Cause != "" {

@@ -54,7 +54,7 @@ func TestTicks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	v = open(t, loop, host.Options{Manifest: declare(t), Limits: limits})
 	cancel()
-	if _, err := v.Score(ctx, batch(1), make([]float64, 1)); kindOf(err) != host.Stopped {
+	if _, err := v.Score(ctx, batch(1), make([]float64, 1)); kindOf(err) != host.Stopped || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: got %v, want %s", err, host.Stopped)
 	}
 
