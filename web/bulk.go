@@ -236,11 +236,15 @@ func (x bulks) cancel(ctx context.Context, in *cancelBulkInput) (*output[api.Bul
 	return answered(b, err, bulkFor(ctx))
 }
 
-// bulkFor shows bulk operations to a caller. It does not name a queue that the token does not cover.
+// bulkFor shows bulk operations to a caller. It does not name a queue that the token does not cover. A tenant does not
+// see how far the operation is: it examines the work of all tenants, so these numbers tell how much others have.
 func bulkFor(ctx context.Context) func(*queue.Bulk) api.BulkOperation {
 	return func(b *queue.Bulk) api.BulkOperation {
 		out := apiBulk(b)
 		out.To = coveredQueue(ctx, out.To)
+		if tenantOf(ctx) != nil {
+			out.Examined, out.ToExamine, out.Percent, out.RemainingMS = nil, nil, nil, 0
+		}
 		return out
 	}
 }
