@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -63,15 +64,30 @@ func goToolchain(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("REPOSITORY", repository)
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
-		value, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			return err
-		}
-		env.Setenv(name, strings.TrimSpace(string(value)))
+	values, err := goCaches()
+	if err != nil {
+		return err
+	}
+	for i, name := range cacheNames {
+		env.Setenv(name, values[i])
 	}
 	return nil
 }
+
+var cacheNames = []string{"GOCACHE", "GOMODCACHE", "GOPATH"}
+
+// goCaches are the values of cacheNames in this run.
+var goCaches = sync.OnceValues(func() ([]string, error) {
+	lines, err := exec.Command("go", append([]string{"env"}, cacheNames...)...).Output()
+	if err != nil {
+		return nil, err
+	}
+	values := strings.Split(strings.TrimSpace(string(lines)), "\n")
+	if len(values) != len(cacheNames) {
+		return nil, fmt.Errorf("go env printed %q, want %d lines", lines, len(cacheNames))
+	}
+	return values, nil
+})
 
 type serversKey struct{}
 
