@@ -49,14 +49,19 @@ const maxSince = 64 << 20
 // Backup makes a backup of all durable data, with everything that was acknowledged before the call. by names the program for the manifest.
 // Commits go on meanwhile. It refuses a second backup at the same time, and one that the disk has no room for.
 //
+// With of, the name of a queue or of a shard, it has only the files of that one, and the catalogue; "": all. A cluster has no such backup.
+//
 // With since, the head of an earlier backup of this data directory, it is an increment: it has the changes since that one. The head is read
 // to its end before anything is copied.
-func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Backup, err error) {
+func (s Storage) Backup(ctx context.Context, by, of string, since io.Reader) (_ *Backup, err error) {
 	e := s.e
+	if of != "" && e.options.Cluster != nil {
+		return nil, queue.Invalid("/query/queue", "cannot be used in a cluster, as a single queue cannot be restored there. Leave it out")
+	}
 	if !e.lock.backup.TryLock() {
 		return nil, &queue.Error{Code: queue.CodeConflict, Message: "Another backup is being made or read. Try again when it is done."}
 	}
-	b := &Backup{dir: filepath.Join(e.options.Dir, backupDir)}
+	b := &Backup{dir: filepath.Join(e.options.Dir, backupDir), Manifest: archive.Manifest{Queue: of}}
 	b.close = sync.OnceValue(func() error {
 		defer e.lock.backup.Unlock()
 		return os.RemoveAll(b.dir)
@@ -66,7 +71,7 @@ func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Bac
 			err = errors.Join(e.ballast.unlessFull(err), b.Close())
 		}
 	}()
-	if err := errors.Join(s.isWhole(), s.Room(), s.roomForBackup()); err != nil {
+	if err := errors.Join(b.isWhole(e), s.Room(), b.hasRoom(e)); err != nil {
 		return nil, err
 	}
 	id, err := e.home.backups().lineage()
@@ -76,7 +81,7 @@ func (s Storage) Backup(ctx context.Context, by string, since io.Reader) (_ *Bac
 	if err := b.continues(since, id); err != nil {
 		return nil, err
 	}
-	act := e.act(ctx, "", "server.backup", "", "")
+	act := e.act(ctx, "", "server.backup", of, "")
 	if err := e.catalogue.PutAct(&act); err != nil {
 		return nil, err
 	}
@@ -106,7 +111,10 @@ func (b *Backup) try(ctx context.Context, e *Engine, id queue.Identity) (again b
 	if err := errors.Join(os.RemoveAll(b.dir), os.MkdirAll(b.dir, 0o700)); err != nil {
 		return false, err
 	}
-	cut, err := e.home.backups().cut(ctx, b.dir)
+	cut, err := e.home.backups().cut(ctx, b.dir, b.wants)
+	if err == nil && len(cut.queues) == 0 {
+		err = unknownQueue(b.Manifest.Queue)
+	}
 	if err == nil {
 		err = b.copy(ctx, &cut, id)
 	}
@@ -127,6 +135,10 @@ func (b *Backup) continues(since io.Reader, id queue.Identity) error {
 			"directory. (A restored server has another directory than the server that was backed up.) Make a full " +
 			"backup, and continue from that one."}
 	}
+	if err == nil && a.Manifest.Queue != b.Manifest.Queue {
+		return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The earlier backup is one of %s, and this one is to be of "+
+			"%s. Continue from a backup of the same.", subjectOf(a.Manifest.Queue), subjectOf(b.Manifest.Queue))}
+	}
 	if err == nil {
 		b.since, err = a.Blocks(maxSince)
 	}
@@ -139,10 +151,23 @@ func (b *Backup) continues(since io.Reader, id queue.Identity) error {
 	return err
 }
 
+// subjectOf says what a backup has.
+func subjectOf(queue string) string {
+	if queue == "" {
+		return "the whole server"
+	}
+	return fmt.Sprintf("the queue %q", queue)
+}
+
+// wants says whether a queue or a shard belongs into the backup.
+func (b *Backup) wants(name string) bool {
+	return b.Manifest.Queue == "" || queue.IsNamed(name, b.Manifest.Queue)
+}
+
 // isWhole refuses a backup that would lack a queue. A backup of a cluster also has the queues that this node does not serve.
-func (s Storage) isWhole() error {
-	for _, q := range s.e.Queues() {
-		if q.Quarantined != nil && s.e.options.Cluster == nil {
+func (b *Backup) isWhole(e *Engine) error {
+	for _, q := range e.Queues() {
+		if q.Quarantined != nil && e.options.Cluster == nil && b.wants(q.Name) {
 			return &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The queue %q is in quarantine, so a backup would lack it. "+
 				"Fix its files or delete it first.", q.Name)}
 		}
@@ -150,11 +175,13 @@ func (s Storage) isWhole() error {
 	return nil
 }
 
-// roomForBackup refuses a backup whose copies would fill the disk, because queues must go on.
-func (s Storage) roomForBackup() error {
-	e := s.e
+// hasRoom refuses a backup whose copies would fill the disk, because queues must go on.
+func (b *Backup) hasRoom(e *Engine) error {
 	need := int64(ballastMargin) + fileSize(filepath.Join(e.options.Dir, catalogueFile))
 	for _, q := range e.all() {
+		if !b.wants(q.name) {
+			continue
+		}
 		for _, name := range []string{storeFile, journalFile} {
 			need += fileSize(filepath.Join(e.shardDir(q.id), name)) + newFiles
 		}
@@ -181,8 +208,8 @@ func fileSize(path string) (size int64) {
 type backupSource interface {
 	// lineage is the identity that two backups of this home have in common, so that one can continue the other.
 	lineage() (queue.Identity, error)
-	// cut takes one moment of everything, for a backup in an empty folder. The caller closes it, also after an error.
-	cut(ctx context.Context, dir string) (cut, error)
+	// cut takes one moment of the wanted queues, for a backup in an empty folder. The caller closes it, also after an error.
+	cut(ctx context.Context, dir string, wanted func(queue string) bool) (cut, error)
 }
 
 func (l local) backups() backupSource { return l }
@@ -226,7 +253,7 @@ func (c *cut) close() error {
 
 // cut takes the moment. The cuts of the files must agree, so meanwhile no dead letter moves between two queues, no queue comes or goes, and
 // no entry of a queue's journal enters the audit log.
-func (l local) cut(ctx context.Context, _ string) (c cut, err error) {
+func (l local) cut(ctx context.Context, _ string, wanted func(string) bool) (c cut, err error) {
 	e := l.e
 	e.forwards.turn.Lock()
 	defer e.forwards.turn.Unlock()
@@ -239,6 +266,9 @@ func (l local) cut(ctx context.Context, _ string) (c cut, err error) {
 	c.catalogue, c.closers = catalogue.CopyTo, append(c.closers, catalogue.Close)
 	var taken []*cuts.Cut
 	for _, q := range e.queues {
+		if !wanted(q.name) {
+			continue
+		}
 		one, err := q.shard.Cuts.Prepare()
 		if err != nil {
 			return c, fmt.Errorf("queue %s: %w", q.name, err)

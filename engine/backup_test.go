@@ -283,7 +283,7 @@ func continued(t *testing.T, e *Engine, before []byte) []byte {
 	if before != nil {
 		since = bytes.NewReader(before)
 	}
-	b, err := e.Storage().Backup(t.Context(), "test", since)
+	b, err := e.Storage().Backup(t.Context(), "test", "", since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestBackupsOneAfterTheOther(t *testing.T) {
 	e := openAt(t, t.TempDir())
 	defer closed(t, e)
 	fatal(t, newLedger().insert(e, DefaultQueue, "one"))
-	b, err := e.Storage().Backup(t.Context(), "test", nil)
+	b, err := e.Storage().Backup(t.Context(), "test", "", nil)
 	fatal(t, err)
 	for n := range 4 {
 		var next *Backup
@@ -439,7 +439,7 @@ func TestBackupsOneAfterTheOther(t *testing.T) {
 			if n < b.Size || next != nil {
 				return
 			}
-			if next, err = e.Storage().Backup(t.Context(), "test", bytes.NewReader(tar.Bytes())); err != nil {
+			if next, err = e.Storage().Backup(t.Context(), "test", "", bytes.NewReader(tar.Bytes())); err != nil {
 				t.Fatalf("the next backup at the last byte of %d: %v", n, err)
 			}
 		}})))
@@ -462,7 +462,7 @@ func TestBackupWithoutRoom(t *testing.T) {
 	whole, err := os.Stat(log)
 	fatal(t, err)
 	fatal(t, os.Truncate(log, 1<<42)) // a hole: it takes no room, and SQLite does not read behind the frames
-	_, err = e.Storage().Backup(t.Context(), "test", nil)
+	_, err = e.Storage().Backup(t.Context(), "test", "", nil)
 	if queue.CodeOf(err) != queue.CodeDiskFull || !regexp.MustCompile(`made: \d{7,} MiB, and \d+ MiB are free`).MatchString(err.Error()) {
 		t.Errorf("got %v, want a full disk with both numbers", err)
 	}

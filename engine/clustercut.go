@@ -23,7 +23,7 @@ import (
 // errSnapshotMoved says that the backup has to take another moment.
 var errSnapshotMoved = errors.New("a new snapshot of the queue was made meanwhile")
 
-func (c clustered) cut(ctx context.Context, dir string) (made cut, err error) {
+func (c clustered) cut(ctx context.Context, dir string, _ func(string) bool) (made cut, err error) {
 	ends, err := c.Backend.Journals(ctx)
 	if err != nil {
 		return made, err

@@ -93,7 +93,7 @@ func backupOf(t *testing.T, e *Engine, since []byte) []byte {
 	if since != nil {
 		earlier = bytes.NewReader(since)
 	}
-	made, err := e.Storage().Backup(t.Context(), "ana", earlier)
+	made, err := e.Storage().Backup(t.Context(), "ana", "", earlier)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,10 @@ func TestBackupOfAClusterBesideSnapshots(t *testing.T) {
 		}
 		copying.Store(true)
 		if most > cutsMost {
-			_, err := node.Storage().Backup(t.Context(), "ana", nil)
+			if _, err := node.Storage().Backup(t.Context(), "ana", "large", nil); queue.CodeOf(err) != queue.CodeInvalid {
+				t.Errorf("a backup of a single queue, which cannot be restored in a cluster: %v", err)
+			}
+			_, err := node.Storage().Backup(t.Context(), "ana", "", nil)
 			if !errors.Is(err, errSnapshotMoved) || inserted != cutsMost+1 {
 				t.Errorf("a backup beside a snapshot of each moment = %v after %d tries; want that it gives up after %d", err, inserted-1, cutsMost)
 			}

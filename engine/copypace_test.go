@@ -82,7 +82,7 @@ func TestCopiesArePaced(t *testing.T) {
 		}
 	}
 	paced("a backup", 3, func() int64 {
-		b, err := e.Storage().Backup(t.Context(), "test", nil)
+		b, err := e.Storage().Backup(t.Context(), "test", "", nil)
 		fatal(t, err)
 		fatal(t, errors.Join(b.Write(io.Discard), b.Close()))
 		return b.Size - 1<<20 // the manifest and the ends of files are less than that

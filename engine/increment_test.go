@@ -235,7 +235,7 @@ func TestChainsOfBackups(t *testing.T) {
 			if _, err := restored.Submission(t.Context(), l.known["two"]); err == nil {
 				t.Error("what came behind the last backup is there")
 			}
-			if _, err := restored.Storage().Backup(t.Context(), "test", bytes.NewReader(first)); queue.CodeOf(err) != queue.CodeConflict {
+			if _, err := restored.Storage().Backup(t.Context(), "test", "", bytes.NewReader(first)); queue.CodeOf(err) != queue.CodeConflict {
 				t.Errorf("a backup of another directory was continued: %v", err)
 			}
 			closed(t, restored)
@@ -248,7 +248,7 @@ func TestChainsOfBackups(t *testing.T) {
 	for at := 0; at < int(head); at += 97 {
 		bad := bytes.Clone(full[:head])
 		bad[at] ^= 1
-		b, err := e.Storage().Backup(t.Context(), "test", bytes.NewReader(bad))
+		b, err := e.Storage().Backup(t.Context(), "test", "", bytes.NewReader(bad))
 		if err != nil {
 			continue
 		}

@@ -140,7 +140,7 @@ func refusesQuarantined(t *testing.T, e *Engine, id queue.SubmissionID) error {
 			errs = append(errs, errors.New(what+": "+errors.Join(err).Error()))
 		}
 	}
-	backup, err := e.Storage().Backup(t.Context(), "test", nil)
+	backup, err := e.Storage().Backup(t.Context(), "test", "", nil)
 	if queue.CodeOf(err) != queue.CodeConflict {
 		errs = append(errs, errors.Join(errors.New("a backup without the queue was made"), err))
 	}

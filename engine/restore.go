@@ -32,9 +32,29 @@ const restoringFile = "restoring"
 // the tokens of reservations, so that no token of the old server is good in both. Access tokens stay good.
 func Restore(ctx context.Context, dir string, from ...io.Reader) (_ *archive.Manifest, err error) {
 	chain, err := openChain(from)
+	if err == nil {
+		if of := chain[0].Manifest.Queue; of != "" {
+			err = fmt.Errorf("the backup has only the queue %q, and nothing was changed. Restore it into the data directory that it was "+
+				"made of, with --queue %s", of, of)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
+	return restore(ctx, dir, chain)
+}
+
+// RestorePart is Restore, also of a backup of a single queue. Then the catalogue knows queues whose files are not there, so this is only to
+// look at what the backup has.
+func RestorePart(ctx context.Context, dir string, from ...io.Reader) (*archive.Manifest, error) {
+	chain, err := openChain(from)
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	return restore(ctx, dir, chain)
+}
+
+func restore(ctx context.Context, dir string, chain []*archive.Archive) (_ *archive.Manifest, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("the data directory %s cannot be made: %w", dir, err)
 	}

@@ -37,7 +37,9 @@ const backupAbout = "The answer is a tar with a manifest and the files that it l
 	"it.\n\nWithout a body, the answer is a full backup. For an increment, send the beginning of an earlier backup " +
 	"as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files that changed " +
 	"since then. You restore the earlier backup first, and then the increment. The earlier backup may be an " +
-	"increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory."
+	"increment itself. If it is of another data directory, the answer is 409; a restore makes a new data " +
+	"directory.\n\nWith `queue`, the backup has one queue or one shard only. `quern restore --queue` brings it back " +
+	"into the same data directory, beside the other queues."
 
 // backups are the handlers of backups.
 type backups struct {
@@ -51,7 +53,14 @@ type backups struct {
 func (b backups) routes(r *router) {
 	r.raw(operation{id: "backup", act: act{"server.backup", ""}, brings: true, method: "POST", path: "/v1/backup",
 		scope: scopeAdmin,
-		tag:   tagServer, summary: "Make a backup of the whole server", about: backupAbout}, backupShape, b.make)
+		tag:   tagServer, summary: "Make a backup of the whole server", about: backupAbout,
+		params: backupList().document()}, backupShape, b.make)
+}
+
+// backupList has the parameters of a backup.
+func backupList() parameters[string] {
+	return parameters[string]{textParameter("queue", "Back up only this queue, or this shard, such as orders~2, "+
+		"with the catalogue; empty: all", 0, func(of *string) *string { return of })}
 }
 
 func backupShape(d *document, op *huma.Operation) {
@@ -72,14 +81,15 @@ func backupShape(d *document, op *huma.Operation) {
 //
 // After the first byte nothing can be refused any more, so all that can fail comes before it.
 func (b backups) make(c echo.Context) error {
-	if err := plainPath(c.Request()); err != nil {
+	var of string
+	if err := backupList().read(c.Request().URL.RawQuery, &of); err != nil {
 		return err
 	}
 	since, err := b.since(c)
 	if err != nil {
 		return err
 	}
-	backup, err := b.storage.Backup(c.Request().Context(), b.version, since)
+	backup, err := b.storage.Backup(c.Request().Context(), b.version, of, since)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (r *run) backUp(ctx context.Context, b *bed, name, earlier string) (path st
 	}
 	path = filepath.Join(r.dir, name+".tar")
 	started := time.Now()
-	made, err := b.Storage().Backup(ctx, "bench", since)
+	made, err := b.Storage().Backup(ctx, "bench", "", since)
 	if err != nil {
 		return "", err
 	}
@@ -132,7 +132,7 @@ func (r *run) besideBackups(ctx context.Context, b *bed, scale backupScale) erro
 // backUpUntil makes backups, one after the other, at least one.
 func backUpUntil(ctx context.Context, b *bed, quit <-chan struct{}, made *atomic.Int64) error {
 	for {
-		one, err := b.Storage().Backup(ctx, "bench", nil)
+		one, err := b.Storage().Backup(ctx, "bench", "", nil)
 		if err != nil {
 			return err
 		}

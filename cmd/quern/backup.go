@@ -22,7 +22,7 @@ import (
 
 // backupCommand makes a backup of a running server.
 func backupCommand(a *app) *cobra.Command {
-	var since string
+	var since, queue string
 	c := &cobra.Command{
 		Use: "backup FILE|-", Short: "Back up a running server", Args: cobra.ExactArgs(1),
 		Long: "Back up a running server as of one moment, while work continues. The command checks the backup while it writes\n" +
@@ -30,24 +30,28 @@ func backupCommand(a *app) *cobra.Command {
 			"standard output, and is complete if the exit code is 0. Keep it as secret as the data directory. Any node of a\n" +
 			"cluster backs up all queues.\n\n" +
 			"With --since, write an increment, which has only the changes since that backup. The earlier backup may be an\n" +
-			"increment, too. A restore needs the full backup and all increments after it, so keep them all.",
+			"increment, too. A restore needs the full backup and all increments after it, so keep them all.\n\n" +
+			"With --queue, back up one queue, or one shard such as orders~2. \"quern restore --queue\" brings it back into the\n" +
+			"same data directory.",
 		Example: "  quern backup /backups/quern.tar\n  quern backup - | zstd > quern.tar.zst\n" +
-			"  quern backup /backups/monday.tar --since /backups/sunday.tar",
+			"  quern backup /backups/monday.tar --since /backups/sunday.tar\n" +
+			"  quern backup /backups/orders.tar --queue orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "-" {
-				return writeBackup(cmd.Context(), a, since, a.out)
+				return writeBackup(cmd.Context(), a, queue, since, a.out)
 			}
-			return engine.WriteFile(args[0], func(w io.Writer) error { return writeBackup(cmd.Context(), a, since, w) })
+			return engine.WriteFile(args[0], func(w io.Writer) error { return writeBackup(cmd.Context(), a, queue, since, w) })
 		},
 	}
+	c.Flags().StringVar(&queue, "queue", "", "back up only this queue, or this shard, such as orders~2")
 	c.Flags().StringVar(&since, "since", "", "earlier backup of this server: write only what changed since then")
 	a.clientFlags(c)
 	a.quietFlag(c)
 	return c
 }
 
-// writeBackup writes a backup to w, and checks it. With since it is an increment of the one in that file.
-func writeBackup(ctx context.Context, a *app, since string, w io.Writer) error {
+// writeBackup writes a backup of a queue, or of all, to w, and checks it. With since it is an increment of the one in that file.
+func writeBackup(ctx context.Context, a *app, queue, since string, w io.Writer) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -64,7 +68,7 @@ func writeBackup(ctx context.Context, a *app, since string, w io.Writer) error {
 		defer f.Close()
 		earlier = f
 	}
-	tar, size, err := client.Backup(ctx, c, earlier)
+	tar, size, err := client.BackupQueue(ctx, c, queue, earlier)
 	if err != nil {
 		return err
 	}

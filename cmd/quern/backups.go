@@ -79,7 +79,7 @@ func newBackups(config Config, core *engine.Engine, registry *prometheus.Registr
 	return backups.New(backups.Options{
 		Dir: config.BackupDir, Every: config.BackupEvery, Keep: config.BackupKeep, Now: time.Now, Logger: logger, Registerer: registry,
 		Make: func(ctx context.Context) (*engine.Backup, error) {
-			return core.Storage().Backup(ctx, thisVersion().Version, nil)
+			return core.Storage().Backup(ctx, thisVersion().Version, "", nil)
 		},
 	})
 }

@@ -16,6 +16,7 @@ type Manifest struct {
 	Made      time.Time `json:"made"`            // the moment of the backup
 	By        string    `json:"by"`              // the version of the program that made it
 	Directory string    `json:"directory"`       // the id of the data directory that it was made of, in hex
+	Queue     string    `json:"queue,omitempty"` // the queue or the shard whose files it has, beside the catalogue; "": all
 	Since     *Since    `json:"since,omitempty"` // nil: a full backup; else an increment: it has what changed since this one
 	Queues    []Queue   `json:"queues"`
 	Blocks    string    `json:"blocks_sha256"` // of the entry that has the checksums of all blocks, in hex

@@ -57,7 +57,7 @@ func (s *scene) keeper() *Keeper {
 			if s.fail != nil {
 				return nil, s.fail
 			}
-			return s.core.Storage().Backup(ctx, "test", nil)
+			return s.core.Storage().Backup(ctx, "test", "", nil)
 		}})
 	if err != nil {
 		s.Fatal(err)

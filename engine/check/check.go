@@ -28,6 +28,8 @@ type Options struct {
 	Doing  func(what string)       // told what is looked at next; nil: no one is
 	Opened func(*engine.Engine)    // gets the engine of the copy once all was read; nil: no one does
 	Fault  func(engine.Fault)      // told what is wrong in a queue, besides the report; nil: no one is
+
+	part string // the only queue or shard whose files the backup has; "": it has all
 }
 
 // Dir checks a data directory.
@@ -44,7 +46,10 @@ func Dir(ctx context.Context, dir string, o Options) (*Report, error) {
 // Backup checks a backup with its increments. It returns an error if one is cut off, or if checksums do not match.
 func Backup(ctx context.Context, o Options, from ...io.Reader) (*Report, error) {
 	return o.run(ctx, "", func(to string) error {
-		_, err := engine.Restore(ctx, to, from...)
+		m, err := engine.RestorePart(ctx, to, from...)
+		if err == nil {
+			o.part = m.Queue
+		}
 		return err
 	})
 }
@@ -116,6 +121,9 @@ func (c *checking) queues(ctx context.Context) (err error) {
 		}
 	}()
 	for _, q := range e.Queues() {
+		if c.o.part != "" && !queue.IsNamed(q.Name, c.o.part) {
+			continue
+		}
 		if q.Quarantined != nil {
 			c.report.Queues = append(c.report.Queues, Queue{Name: q.Name, Quarantined: true})
 			c.found(Finding{Queue: q.Name, Detail: q.Quarantined.Reason})

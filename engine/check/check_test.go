@@ -167,7 +167,7 @@ func TestWhole(t *testing.T) {
 	if r, err := Dir(t.Context(), dir, Options{Work: t.TempDir(), Now: time.Now}); err == nil || !strings.Contains(err.Error(), "in use by process") {
 		t.Errorf("a directory in use: %+v, %v", r, err)
 	}
-	backup, err := e.Storage().Backup(t.Context(), "test", nil)
+	backup, err := e.Storage().Backup(t.Context(), "test", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

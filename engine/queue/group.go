@@ -76,3 +76,11 @@ func CutShard(name string) (queue string, number int) {
 	}
 	return queue, number
 }
+
+// IsNamed says whether a shard is one that a name is about: "orders" is about all shards of that queue, "orders~1" about the first one,
+// which has the name of the queue.
+func IsNamed(shard, name string) bool {
+	queue, number := CutShard(name)
+	of, is := CutShard(shard)
+	return of == queue && (number == 0 || number == max(is, 1))
+}

@@ -189,9 +189,8 @@ func numberOf(row *store.QueueRow) int {
 
 // chosen are the rows of the shards to restore.
 func (o *Restore) chosen(rows []store.QueueRow) (list []store.QueueRow, err error) {
-	_, number := queue.CutShard(o.Queue)
 	for i := range rows {
-		if number == 0 || number == numberOf(&rows[i]) {
+		if queue.IsNamed(rows[i].Name, o.Queue) {
 			list = append(list, rows[i])
 		}
 	}

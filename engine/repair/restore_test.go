@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/check"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/store"
 )
@@ -121,7 +123,7 @@ func (o *orders) complete(e *engine.Engine, number int, list ...queue.Reservatio
 // backup makes a backup, in memory.
 func (o *orders) backup(e *engine.Engine) *bytes.Reader {
 	o.Helper()
-	b, err := e.Storage().Backup(o.Context(), "test", nil)
+	b, err := e.Storage().Backup(o.Context(), "test", "", nil)
 	var text bytes.Buffer
 	if err == nil {
 		err = b.Write(&text)
@@ -228,6 +230,91 @@ func TestOneShardIsRestored(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
+}
+
+// A backup of one shard brings that one back, also from increments. It is no backup of the whole directory, and goes on while another shard
+// is damaged.
+func TestBackupOfOneShard(t *testing.T) {
+	t.Parallel()
+	o, e := newOrders(t)
+	early := o.insert(e, 2, 3)
+	o.insert(e, 3, 3)
+	closed(t, e)
+	o.damage(3)
+	e = open(t, o.dir)
+	full := o.backupOf(e, "orders~2", nil)
+	early = append(early, o.insert(e, 2, 2)...)
+	more := o.backupOf(e, "orders~2", full)
+	o.insert(e, 2, 1)
+	for name, want := range map[string]queue.Code{"": queue.CodeConflict, "orders": queue.CodeConflict, "orders~3": queue.CodeConflict,
+		"orders~4": queue.CodeUnknownQueue, "other": queue.CodeUnknownQueue} {
+		if b, err := e.Storage().Backup(t.Context(), "test", name, nil); queue.CodeOf(err) != want {
+			t.Errorf("a backup of %q: %v %v, want %s", name, b, err, want)
+		}
+	}
+	if _, err := e.Storage().Backup(t.Context(), "test", "orders~1", bytes.NewReader(full)); queue.CodeOf(err) != queue.CodeConflict ||
+		!strings.Contains(err.Error(), "orders~1") {
+		t.Errorf("an increment of another shard's backup: %v", err)
+	}
+	closed(t, e)
+	o.damage(2)
+	if _, err := engine.Restore(t.Context(), t.TempDir(), bytes.NewReader(full)); err == nil || !strings.Contains(err.Error(), "--queue orders~2") {
+		t.Errorf("restored as a whole: %v", err)
+	}
+	o.quarantined(2)
+	for _, name := range []string{"orders~3", "orders"} {
+		if _, err := (&Restore{Dir: o.dir, Queue: name, Now: time.Now}).Run(t.Context(), bytes.NewReader(full)); err == nil ||
+			!strings.Contains(err.Error(), "does not have the queue") {
+			t.Errorf("%s from it: %v", name, err)
+		}
+	}
+	r := Restore{Dir: o.dir, Queue: "orders~2", Now: time.Now}
+	if done, err := r.Run(t.Context(), bytes.NewReader(full), bytes.NewReader(more)); err != nil || len(done.Before) != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	e = open(t, o.dir)
+	defer closed(t, e)
+	var ids []queue.SubmissionID
+	for _, one := range o.take(e, 2, 10) {
+		ids = append(ids, one.Token.Submission)
+	}
+	if !slices.Equal(ids, early) {
+		t.Errorf("it gives %v, want %v", ids, early)
+	}
+	for _, from := range [][]io.Reader{{bytes.NewReader(full)}, {bytes.NewReader(full), bytes.NewReader(more)}} {
+		report, err := check.Backup(t.Context(), check.Options{Work: t.TempDir(), Now: time.Now}, from...)
+		if err != nil || !report.Whole || len(report.Queues) != 1 || report.Queues[0].Name != "orders~2" {
+			t.Errorf("a check of %d backups: %+v, %v", len(from), report, err)
+		}
+	}
+}
+
+// backupOf makes a backup of a shard, or with since an increment of it.
+func (o *orders) backupOf(e *engine.Engine, name string, since []byte) []byte {
+	o.Helper()
+	var earlier io.Reader
+	if since != nil {
+		earlier = bytes.NewReader(since)
+	}
+	b, err := e.Storage().Backup(o.Context(), "test", name, earlier)
+	if err != nil {
+		o.Fatal(err)
+	}
+	var tar bytes.Buffer
+	if err := errors.Join(b.Write(&tar), b.Close()); err != nil {
+		o.Fatal(err)
+	}
+	return tar.Bytes()
+}
+
+// quarantined has a start find that a shard is damaged.
+func (o *orders) quarantined(number int) {
+	o.Helper()
+	e := open(o.T, o.dir)
+	if _, err := e.Queue(queue.ShardName("orders", number)); queue.CodeOf(err) != queue.CodeQuarantined {
+		o.Fatalf("shard %d: %v", number, err)
+	}
+	closed(o.T, e)
 }
 
 // Dead letters of a restored shard reach their queue, although it knows their numbers from before the restore.

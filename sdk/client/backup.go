@@ -19,7 +19,14 @@ import (
 // it after the earlier backup. Backup reads and sends only the beginning of since. With nil, the backup is a full
 // one.
 func Backup(ctx context.Context, c *Client, since io.Reader) (tar io.ReadCloser, size int64, err error) {
-	q := &request{method: http.MethodPost, path: "/v1/backup"}
+	return BackupQueue(ctx, c, "", since)
+}
+
+// BackupQueue is Backup of one queue, or of one shard, such as "orders~2"; "": of all. `quern restore --queue` brings it
+// back into the data directory that it was made of.
+func BackupQueue(ctx context.Context, c *Client, queue string, since io.Reader) (tar io.ReadCloser, size int64,
+	err error) {
+	q := &request{method: http.MethodPost, path: queried("/v1/backup", given("queue", queue))}
 	q.endpoint = c.addresses.of(q)
 	body := io.Reader(http.NoBody)
 	if since != nil {

@@ -60,7 +60,7 @@ class Calls:
         found: types.Backfilled = self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
 
-    def backup(self, *, body: Optional[bytes] = None) -> bytes:
+    def backup(self, *, queue: Optional[str] = None, body: Optional[bytes] = None) -> bytes:
         """Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256. It
         has everything acknowledged before the request, of all queues as of one moment, with the access tokens and the plugins.
         Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is
@@ -69,9 +69,11 @@ class Calls:
         `quern restore` makes a data directory from it.  Without a body, the answer is a full backup. For an increment, send the
         beginning of an earlier backup as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files
         that changed since then. You restore the earlier backup first, and then the increment. The earlier backup may be an
-        increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory.
+        increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory.  With
+        `queue`, the backup has one queue or one shard only. `quern restore --queue` brings it back into the same data directory,
+        beside the other queues.
         """
-        return self._bytes(_request("backup", "POST", path("/v1/backup"), body, media="application/x-tar"))
+        return self._bytes(_request("backup", "POST", query(path("/v1/backup"), {"queue": queue}), body, media="application/x-tar"))
 
     def canary_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score a share of the reservations. This version scores `percent` of the reservations, drawn by their seed; 0
@@ -1078,7 +1080,7 @@ class AsyncCalls:
         found: types.Backfilled = await self._fetch(_request("backfill schedule", "POST", path("/v1/queues/{}/schedules/{}/backfill", queue, name), body, headers={"Idempotency-Key": key}, safe=key is not None))
         return found
 
-    async def backup(self, *, body: Optional[bytes] = None) -> bytes:
+    async def backup(self, *, queue: Optional[str] = None, body: Optional[bytes] = None) -> bytes:
         """Make a backup of the whole server. The answer is a tar with a manifest and the files that it lists, with their SHA-256. It
         has everything acknowledged before the request, of all queues as of one moment, with the access tokens and the plugins.
         Work continues meanwhile. The server makes the copies first, beside the data, and they take disk space until the answer is
@@ -1087,9 +1089,11 @@ class AsyncCalls:
         `quern restore` makes a data directory from it.  Without a body, the answer is a full backup. For an increment, send the
         beginning of an earlier backup as the body: its entries `manifest.json` and `blocks`. An increment has the blocks of files
         that changed since then. You restore the earlier backup first, and then the increment. The earlier backup may be an
-        increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory.
+        increment itself. If it is of another data directory, the answer is 409; a restore makes a new data directory.  With
+        `queue`, the backup has one queue or one shard only. `quern restore --queue` brings it back into the same data directory,
+        beside the other queues.
         """
-        return await self._bytes(_request("backup", "POST", path("/v1/backup"), body, media="application/x-tar"))
+        return await self._bytes(_request("backup", "POST", query(path("/v1/backup"), {"queue": queue}), body, media="application/x-tar"))
 
     async def canary_plugin(self, name: str, body: types.PluginSelection, *, if_match: Optional[str] = None) -> types.Plugin:
         """Let a version score a share of the reservations. This version scores `percent` of the reservations, drawn by their seed; 0
