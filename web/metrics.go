@@ -49,7 +49,7 @@ func newMetrics(registerer prometheus.Registerer, version api.Version, subscribe
 	})
 	build.Set(1)
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "quern_sse_subscribers", Help: "Number of open streams of GET /v1/events.",
+		Name: "quern_sse_subscribers", Help: "Number of open streams of events, of ends and of the audit log.",
 	}, subscribers)
 	answering := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quern_http_answer_bytes",
