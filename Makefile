@@ -28,7 +28,7 @@ RACED     := CGO_CFLAGS='-O1 -DHAVE_FDATASYNC' GOGC=100 $(TEST) -race -gcflags=a
 MEMORY    := internal/in-memory.sh
 # The targets that `make test` runs, some at a time where they are joined with a +: those that take longest come first. Everything they need is
 # built and installed before them.
-STAGES    := format-check tools+client-tools browser+test-race+test-processes+test-overlap+test-mixed+client-python+test-nodes+test-sequential+test-pure+client-typescript+client-openapi+client-objects+client-rust+vet
+STAGES    := format-check tools+client-tools browser+test-race+test-processes+test-kills+test-overlap+test-mixed+client-python+test-nodes+test-sequential+test-pure+client-typescript+client-openapi+client-objects+client-rust+vet
 
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' Makefile)
 
@@ -69,7 +69,11 @@ test-pure: prepare
 	$(MEMORY) $(TEST) $$(internal/kind.sh pure)
 test-processes: prepare
 	$(INSTALL) postgresql
-	$(TEST) -parallel 3 $$(internal/kind.sh processes) # they wait for much of their time
+	GOGC=100 $(MEMORY) $(TEST) -parallel 3 -skip "$$(internal/kind.sh killing)" $$(internal/kind.sh processes) # they wait for much of their time
+# Of these, the tests of what a disk has after a kill or a loss.
+test-kills: prepare
+	$(INSTALL) postgresql
+	$(TEST) -parallel 3 -run "$$(internal/kind.sh killing)" $$(internal/kind.sh kills)
 # The behaviours once more, of a cluster.
 test-nodes: prepare
 	$(INSTALL) postgresql

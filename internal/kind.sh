@@ -4,6 +4,8 @@
 #   mixed      under the race detector only the tests with the line //quern:overlapping run, in which calls, streams or nodes overlap. The
 #              others run without it: they do one thing after another.
 #   processes  they start processes, whose races the detector does not see, or run for long: always without it.
+# kind.sh killing: the names of those tests of the kind processes that kill something or are about a full or lost disk, as -run and -skip take
+# them; kind.sh kills: the folders with such tests. They run on the disk, and the rest in memory.
 # kind.sh other: those of all other packages, which are tested under the race detector.
 #
 # In those, a test with the line //quern:sequential does one thing after the other, at length, and other tests do the same at once: it runs
@@ -14,10 +16,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 search() { grep -r --include='*.go' --exclude-dir=node_modules "$@" cmd engine examples internal plugins sdk wasm web; }
 folders() { xargs -n1 dirname | sort -u | sed 's|^|./|'; }
+killing='Kill|Crash|Loses|Histories|Power|Disk|Standby|Backup'
 marked() { search -lxE "//quern:tests $1" | folders; }
 
 case $1 in
 other) go list ./... | grep -vxF "$(marked '.*' | xargs go list)" ;;
+killing) echo "$killing" ;;
+kills) search -lE "^func Test[A-Za-z0-9_]*($killing)" | folders | grep -xF "$(marked processes)" ;;
 with) search -lxF //quern:sequential | folders ;;
 overlapping | sequential)
 	names=$(search -lxF "//quern:$1" | xargs awk -v line="//quern:$1" '
