@@ -30,6 +30,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/access"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
 )
@@ -44,8 +45,13 @@ const endsAbout = "One event `end` per submission that ends, with the submission
 	"event `problem`. A queue of several shards has the ends of each shard in their order, and its stream ends with " +
 	"`problem` when a shard does not serve any more."
 
-// endsBatch is how many ends a stream reads and sends at once.
-const endsBatch = 200
+const (
+	// endsBatch is how many ends a stream reads and sends at once.
+	endsBatch = 200
+	// endsReaders is how many streams read a batch at the same time. Meanwhile its size is not known, so it does not
+	// count as an answer.
+	endsReaders = 4
+)
 
 // following are the handlers of streams of ends.
 type following struct {
@@ -132,7 +138,7 @@ func (f following) ends(c echo.Context) error {
 		return nil
 	}
 	for {
-		events, more, err := stream.next(c)
+		events, more, err := f.read(c, stream)
 		if _, there := f.engine.Queue(name); there != nil && err != nil {
 			f.streams.fail(c, there) // the queue was deleted
 			return nil
@@ -157,6 +163,21 @@ func (f following) ends(c echo.Context) error {
 			}
 		}
 	}
+}
+
+// read reads the next batch of a stream, and has it count as an answer until it is sent.
+func (f following) read(c echo.Context, stream *endStream) (events []byte, more bool, err error) {
+	ctx := c.Request().Context()
+	select {
+	case f.streams.reading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	defer func() { <-f.streams.reading }()
+	if events, more, err = stream.next(c); err == nil {
+		err = access.Of(ctx).Answer.Hold(int64(len(events)))
+	}
+	return events, more, err
 }
 
 // newEndStream reads a request.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,5 +235,40 @@ func TestTenantsSeeTheirEnds(t *testing.T) {
 				t.Errorf("company %d hears %s, want the end of %s", company, lines.Text(), id)
 			}
 		}
+	}
+}
+
+// Only a few streams read ends at the same time, as the memory for them does not count before they are read. The others wait, unless their
+// clients go.
+//
+//quern:overlapping
+func TestFewStreamsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, access.Limits{})
+	var made api.Submission
+	r.as(r.modest, call{method: "POST", path: insertPath, body: `{"chunks":{"count":1,"prefix":"x/"}}`}).decode(t, &made)
+	r.works("cancel", r.modest, call{method: "POST", path: "/v1/submissions/" + made.ID + "/cancel"})
+	reading := r.server.streams.reading
+	for range cap(reading) {
+		reading <- struct{}{}
+	}
+	gone, _ := r.unread(r.modest, "GET", queuePath("", "/ends?after=0"), "")
+	conn, _ := r.unread(r.modest, "GET", queuePath("", "/ends?after=0"), "")
+	var free atomic.Bool
+	came := make(chan bool)
+	go func() {
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() && lines.Text() != "event: "+api.EventEnd {
+		}
+		came <- free.Load()
+	}()
+	_ = gone.Close()
+	for r.server.streams.count() > 1 {
+		r.works("another call", r.greedy, call{method: "GET", path: queuePath("", "")})
+	}
+	free.Store(true)
+	<-reading
+	if !<-came {
+		t.Error("the end came while as many streams as may were reading")
 	}
 }

@@ -66,6 +66,11 @@ func endsOverShards(x *shardCall) error {
 	if err != nil {
 		return err
 	}
+	out, err := x.streams.admit(x.c)
+	if err != nil {
+		return err
+	}
+	defer out()
 	ctx, done := context.WithCancel(context.WithValue(x.c.Request().Context(), ofShard{}, true))
 	defer done()
 	parts := x.parts()
@@ -92,11 +97,11 @@ func endsOverShards(x *shardCall) error {
 			sendEvent(ctx, events, shardEvent{i, nil})
 		}()
 	}
-	leave, err := x.streams.begin(x.c)
+	end, err := x.streams.start(x.c)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer end()
 	for {
 		select {
 		case <-ctx.Done():

@@ -162,7 +162,8 @@ func New(o Options) (*Server, error) {
 	s.bodies = &bodies{auth: s.auth, clock: s.clock, buffers: free}
 	s.answers = &answers{constant: newConstant(), buffers: free, waits: s.waits,
 		ids: requestIDs{prefix: strconv.FormatUint(o.Seed(), 36) + "-"}}
-	s.streams = &streams{auth: s.auth, clock: s.clock, waits: s.waits, answers: s.answers}
+	s.streams = &streams{auth: s.auth, clock: s.clock, waits: s.waits, answers: s.answers,
+		reading: make(chan struct{}, endsReaders)}
 	if s.metrics, err = newMetrics(o.Registerer, o.Version, s.streams.count, &s.auth.answers); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type streams struct {
 	clock   *clock
 	waits   *waits
 	answers *answers
+	reading chan struct{} // has as many as read ends for a stream now
 
 	mu          sync.Mutex
 	subscribers int               // of events
@@ -46,6 +47,23 @@ type streams struct {
 
 // begin answers with a stream of events, for which there must be room. leave ends it.
 func (s *streams) begin(c echo.Context) (leave func(), err error) {
+	out, err := s.admit(c)
+	if err != nil {
+		return nil, err
+	}
+	end, err := s.start(c)
+	if err != nil {
+		out()
+		return nil, err
+	}
+	return func() {
+		end()
+		out()
+	}, nil
+}
+
+// admit counts a stream of events, for which there must be room, and answers nothing yet. out ends that.
+func (s *streams) admit(c echo.Context) (out func(), err error) {
 	var by access.ID
 	if token := access.Of(c.Request().Context()).Token; token != nil {
 		by = token.ID
@@ -55,15 +73,7 @@ func (s *streams) begin(c echo.Context) (leave func(), err error) {
 			fmt.Sprintf("%d event streams are open, the most this server serves, "+
 				"or %d of this access token. Close one.", maxSubscribers, maxOwnStreams))
 	}
-	end, err := s.start(c)
-	if err != nil {
-		s.leave(by)
-		return nil, err
-	}
-	return func() {
-		end()
-		s.leave(by)
-	}, nil
+	return func() { s.leave(by) }, nil
 }
 
 // start answers with a stream of events that is not counted. end ends it. Streams of consumers come this way: they
