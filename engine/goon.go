@@ -14,9 +14,9 @@ import (
 // SpareEpochs is the assumed number of epochs that may have begun and cannot be counted, as what came after a backup or a damage is lost.
 const SpareEpochs = 1 << 10
 
-// GoOn gives the restored files of a shard the identity of their new directory. It appends a batch that keeps the shard from giving out
-// again the numbers that it gave out between the backup and the restore, and from which places among its ends can be told from those that
-// are lost. newest is the newest epoch that is known from other files. It returns the epoch in which the shard goes on.
+// GoOn gives the restored files of a shard the identity of their new directory, and appends a batch that begins another epoch. So the shard
+// does not give out again the numbers that it gave out between the backup and the restore. Places among its ends that are lost have earlier
+// epochs. newest is the newest epoch that is known from other files. GoOn returns the epoch in which the shard goes on.
 //
 // Epochs count starts and failed commits, and numbers of the outbox count dead letters. So the time in seconds is ahead of the epochs, and
 // the time in millionths of a millisecond ahead of the numbers. If the clock was set back, or the journal is lost, the newest known epoch
