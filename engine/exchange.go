@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/shard"
 	"github.com/quern-queue/quern/engine/shard/machine"
 	"github.com/quern-queue/quern/engine/strategy"
 )
@@ -174,6 +175,7 @@ type ReserveRequest struct {
 	Strategy string        // the name that the plan was asked for by; "": it has none
 	Unusable []error       // of Asked; the result repeats it
 	Limited  int           // how many saturated values a result without chunks names at most: 0 to queue.MaxLimited
+	Of       string        // the queue as the caller named it, such as "orders" for all shards or "orders~1" for the first
 }
 
 // ReserveResult is the answer. Reason, RetryAfter and Limited are set when there are no reservations: RetryAfter 0 is "no idea", and
@@ -186,6 +188,13 @@ type ReserveResult struct {
 	Unusable     []error // why blocks of the strategy are not scored, also beside reservations: ReserveRequest.Unusable
 }
 
+// manyNow is the queue that q is the first shard of, after a change of the number of shards that may be under way.
+func (q *Queue) manyNow() *Sharded {
+	q.splitting.RLock()
+	defer q.splitting.RUnlock()
+	return q.many.Load()
+}
+
 // Reserve hands chunks to a consumer. The reservations are appended to dst.
 func (q *Queue) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	if err := validReserve(&r, q.config.Load()); err != nil {
@@ -195,15 +204,28 @@ func (q *Queue) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Reser
 }
 
 func (q *Queue) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	if q.many.Load() != nil {
+	many := q.many.Load()
+	switch {
+	case many != nil && r.Of == many.name: // the queue got more shards after the call found it
+		return many.reserve(ctx, r, dst)
+	case many != nil:
 		if err := countsInOne(r.Plan, false); err != nil {
 			return ReserveResult{Reservations: dst}, err
 		}
 	}
 	from, started := len(dst), q.e.options.Now()
-	got, err := q.shard.Reserve(ctx, machine.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context,
-		Timeout: r.Timeout, Wait: r.Wait, Limited: min(max(r.Limited, 0), queue.MaxLimited),
-		Came: started}, dst)
+	request := machine.Request{Plan: r.Plan, Max: r.Max, Consumer: r.Consumer, Context: r.Context, Timeout: r.Timeout, Wait: r.Wait,
+		Limited: min(max(r.Limited, 0), queue.MaxLimited), Came: started, Whole: many == nil}
+	got, err := q.shard.Reserve(ctx, request, dst)
+	if err == shard.ErrMoreShards {
+		if many = q.manyNow(); many != nil {
+			rest := *r
+			rest.Wait = max(0, r.Wait-q.e.options.Now().Sub(started))
+			return many.reserve(ctx, &rest, dst)
+		}
+		request.Whole = false // the setting came through and its call failed: the other shards have nothing yet
+		got, err = q.shard.Reserve(ctx, request, dst)
+	}
 	if err == nil {
 		q.counts.reserve.Observe((q.e.options.Now().Sub(started) - got.Waited).Seconds(), 1)
 		q.counts.strategies.add(r.Strategy, len(got.Reservations)-from)

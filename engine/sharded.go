@@ -56,6 +56,7 @@ type Sharded struct {
 	created queue.Time                   // when the queue was created: a later one of the same name is another one
 	rows    [queue.MaxQueueShards]string // names of the shards in the catalogue
 	count   atomic.Int32                 // shards
+	grown   chan struct{}                // closed when there are more; guarded by e.mu
 	here    atomic.Pointer[shardsHere]   // nil: not all of them serve here
 	groups  *groups
 	heads   remembered
@@ -95,6 +96,13 @@ func severalShards(name string) error {
 // Name is the name of the queue.
 func (s *Sharded) Name() string { return s.name }
 
+// growthOf is closed when the queue gets more shards.
+func growthOf(s *Sharded) <-chan struct{} {
+	s.e.mu.RLock()
+	defer s.e.mu.RUnlock()
+	return s.grown
+}
+
 // rowName is the name that the catalogue has of a shard.
 func rowName(queueName string, number int) string {
 	if number == 1 {
@@ -105,7 +113,7 @@ func rowName(queueName string, number int) string {
 
 // emptySharded is a Sharded that has no shards and no groups yet.
 func emptySharded(e *Engine, name string) *Sharded {
-	s := &Sharded{e: e, name: name, groups: newGroups()}
+	s := &Sharded{e: e, name: name, groups: newGroups(), grown: make(chan struct{})}
 	s.counts = together.New(e.options.Seed(), e.options.Now, func() []*shard.Shard { return shardsHereOf(s) })
 	for i := range s.rows {
 		s.rows[i] = rowName(name, i+1)

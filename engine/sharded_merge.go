@@ -44,6 +44,7 @@ type merging struct {
 
 	pause time.Duration   // before the next try, after one that got none of the chunks that were there
 	more  <-chan struct{} // ends the wait: the groups that the plan names may be in other shards
+	grown <-chan struct{} // ends the wait: the queue has more shards
 }
 
 func newMerging(ctx context.Context, s *Sharded, all []source, r *ReserveRequest, dst []queue.Reservation) *merging {
@@ -401,6 +402,8 @@ func (m *merging) wait(over <-chan time.Time) (again bool) {
 	case <-retry.C:
 		m.pause = 0
 	case <-m.more:
+		return false
+	case <-m.grown:
 		return false
 	case <-over:
 		return false

@@ -34,11 +34,15 @@ func (s *Sharded) Reserve(ctx context.Context, r ReserveRequest, dst []queue.Res
 
 func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
 	var started time.Time
+	var grown <-chan struct{}
 	if r.Wait > 0 {
 		started = s.e.options.Now()
 	}
 	for wait := r.Wait; ; wait = max(0, r.Wait-s.e.options.Now().Sub(started)) {
 		more := s.groups.coming()
+		if wait > 0 {
+			grown = growthOf(s)
+		}
 		of := s.serving(r.Plan)
 		if len(of.shards) == 0 {
 			return ReserveResult{Reservations: dst}, of.refused
@@ -47,18 +51,29 @@ func (s *Sharded) reserve(ctx context.Context, r *ReserveRequest, dst []queue.Re
 		if r.Plan.Percents() { // the number changes with what is in flight
 			asked, most = numbered(s, r), min(wait, machine.RetryScored)
 		}
-		out, err := s.reserveFrom(ctx, asked, of, most, more, dst)
-		if err != nil || wait == 0 || len(out.Reservations) > len(dst) || !of.partly && asked == r {
+		out, err := s.reserveFrom(ctx, asked, of, most, more, grown, dst)
+		if err != nil || wait == 0 || len(out.Reservations) > len(dst) || !of.partly && asked == r && !isClosed(grown) {
 			return out, err
 		}
+	}
+}
+
+// isClosed says that a channel to which nothing is sent is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
 // partlyMost is how long a call waits in the only shard that has some of its groups before it looks for the other groups.
 const partlyMost = time.Second
 
-// reserveFrom reserves from the shards that serve. If a plan names groups, it also returns when more groups come.
-func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *serving, wait time.Duration, more <-chan struct{},
+// reserveFrom reserves from the shards that serve. A wait also ends when the queue gets more shards, and if the plan names
+// groups, when more groups come.
+func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *serving, wait time.Duration, more, grown <-chan struct{},
 	dst []queue.Reservation) (ReserveResult, error) {
 	cross := together.CrossingOf(r.Plan)
 	switch {
@@ -87,7 +102,7 @@ func (s *Sharded) reserveFrom(ctx context.Context, r *ReserveRequest, of *servin
 	if m.cross = cross; cross.Any() && wait > 0 {
 		defer s.counts.Wait()()
 	}
-	if of.partly || of.none {
+	if m.grown = grown; of.partly || of.none {
 		m.more = more
 	}
 	if wait > 0 {
@@ -160,7 +175,9 @@ func (o ownShard) take(ctx context.Context, asked *ReserveRequest, _ int, reques
 }
 
 func (o ownShard) whole(ctx context.Context, r *ReserveRequest, dst []queue.Reservation) (ReserveResult, error) {
-	return o.q.Reserve(ctx, *r, dst)
+	one := *r
+	one.Of = ""
+	return o.q.Reserve(ctx, one, dst)
 }
 
 // isFar says that another node serves a shard.

@@ -134,6 +134,8 @@ func (x *Sharding) join(s *Sharded, shards int) {
 			q.many.Store(s)
 		}
 	}
+	close(s.grown)
+	s.grown = make(chan struct{})
 }
 
 // openSharded joins the shards of every queue that has several, and makes those that are missing. No other goroutine has

@@ -225,3 +225,115 @@ func TestAttachedOverShards(t *testing.T) {
 	}
 	stream.Close(true)
 }
+
+// moreShards gives the queue so many shards.
+func moreShards(t *testing.T, e *Engine, shards uint8) {
+	t.Helper()
+	if _, _, err := e.PutQueue(t.Context(), shardedName, with(func(s *queue.Settings) { s.Shards = shards })); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A call that named a queue with one shard is about all shards if the queue gets more before the call reserves. A call that named the first
+// shard is not.
+func TestCallBesideMoreShards(t *testing.T) {
+	t.Parallel()
+	e, before := openSharded(t, t.TempDir(), 1)
+	defer closed(t, e)
+	moreShards(t, e, 3)
+	const limited = `MaxSimultaneous("company", 1, OldestFirst)`
+	for i := range 12 {
+		put1(t, queueAt(e, queue.ShardName(shardedName, i%3+1)), queue.NewSubmission{Group: fmt.Sprint("g", i),
+			Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(i % 2))}}})
+	}
+	asked, err := before.Asked(t.Context(), fmt.Appendf(nil, "%q", limited))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := ReserveRequest{Max: 10, Plan: asked.Plan, Of: shardedName}
+	got, err := before.Reserve(t.Context(), request, nil)
+	if err != nil || len(got.Reservations) != 2 {
+		t.Fatalf("%d chunks and %v, want one of each company", len(got.Reservations), err)
+	}
+	var out Exchanged
+	done := []queue.CompleteItem{{Token: got.Reservations[0].Token}}
+	err = before.Exchange(t.Context(), Exchange{Complete: done, Reserve: &request}, &out)
+	if err != nil || len(out.Reserve.Reservations) != 1 {
+		t.Errorf("an exchange: %d chunks and %v, want one", len(out.Reserve.Reservations), err)
+	}
+	request.Of = queue.ShardName(shardedName, 1)
+	if _, err := before.Reserve(t.Context(), request, nil); queue.CodeOf(err) != queue.CodeInvalid {
+		t.Errorf("of the first shard alone: %v, want that it cannot be kept", err)
+	}
+}
+
+// Calls that wait while a queue gets more shards wait in all shards from then on, and keep its limits over all of them.
+func TestWaitBesideMoreShards(t *testing.T) {
+	t.Parallel()
+	e, work := openSharded(t, t.TempDir(), 1)
+	defer closed(t, e)
+	const limited = `MaxSimultaneous("company", 1, OldestFirst)`
+	before := 1
+	for _, after := range []int{2, 4} {
+		answer := make(chan ReserveResult, 1)
+		go func() {
+			got, err := reserveBy(t, work, limited, 1, time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			answer <- got
+		}()
+		for slices.ContainsFunc(e.all(), func(q *Queue) bool { return q.name != "default" && q.Stats().ConsumersWaiting == 0 }) {
+			time.Sleep(time.Millisecond)
+		}
+		moreShards(t, e, uint8(after))
+		for queueAt(e, queue.ShardName(shardedName, after)).Stats().ConsumersWaiting == 0 && len(answer) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		put := func(shard int) queue.SubmissionID {
+			return put1(t, queueAt(e, queue.ShardName(shardedName, shard)), queue.NewSubmission{Group: fmt.Sprint("g", shard, "of", after),
+				Meta: queue.Meta{{Key: "company", Value: queue.IntValue(int64(after))}}}).ID
+		}
+		first := put(after)
+		got := <-answer
+		if len(got.Reservations) != 1 || got.Reservations[0].Token.Submission != first {
+			t.Fatalf("the call that waited while %d shards became %d got %v, want the chunk of the new shard", before, after, got)
+		}
+		put(1)
+		before, work = after, workAt(t, e)
+		if more := takenBy(t, work, limited, 5); len(more) != 0 {
+			t.Fatalf("%d chunks above the limit", len(more))
+		}
+	}
+}
+
+// A call that waits in the only shard of its queue gets nothing from it by its own counts when there are more.
+func TestNoWaiterOfOneShardIgnoresTheOthers(t *testing.T) {
+	t.Parallel()
+	e, work := openSharded(t, t.TempDir(), 1)
+	defer closed(t, e)
+	const limited = `MaxSimultaneous("company", 1, OldestFirst)`
+	answers := make(chan int, 2)
+	for range 2 {
+		go func() {
+			got, err := reserveBy(t, work, limited, 1, time.Second)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- len(got.Reservations)
+		}()
+	}
+	for queueAt(e, shardedName).Stats().ConsumersWaiting < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	moreShards(t, e, 2)
+	got := 0
+	for _, shard := range []int{2, 1} {
+		put1(t, queueAt(e, queue.ShardName(shardedName, shard)), queue.NewSubmission{Group: fmt.Sprint("g", shard),
+			Meta: queue.Meta{{Key: "company", Value: queue.IntValue(7)}}})
+		got += len(takenBy(t, workAt(t, e), limited, 1))
+	}
+	if got += <-answers + <-answers; got != 1 {
+		t.Fatalf("%d chunks of one company were handed out", got)
+	}
+}

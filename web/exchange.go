@@ -144,7 +144,7 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 		if call.reserve, err = reserveRequest(ctx, &in.Reserve, q, "/reserve"); err != nil {
 			return err
 		}
-		wait, call.reserve.Wait = call.reserve.Wait, 0
+		wait, call.reserve.Wait, call.reserve.Of = call.reserve.Wait, 0, c.Param("queue")
 		asked.Reserve = &call.reserve
 	}
 	span := x.tracing.spanOf(c)

@@ -136,7 +136,7 @@ func (x *consuming) reserve(c echo.Context) error {
 	// The first try does not wait. So a reserve that finds work at once, the usual one under load, never pays for
 	// waiting: no second credential, no deadline to move, no place in the list of waiting calls.
 	wait := request.Wait
-	request.Wait = 0
+	request.Wait, request.Of = 0, c.Param("queue")
 	ask = &call.asking
 	*ask = asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
 	result, err := q.Reserve(ask, request, call.held[:0])

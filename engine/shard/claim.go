@@ -24,6 +24,7 @@ import (
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/shard/commit"
 	"github.com/quern-queue/quern/engine/shard/inserts"
+	"github.com/quern-queue/quern/engine/shard/machine"
 )
 
 // Claim makes the shard the owner of its journal, and starts its goroutines. Its error has
@@ -157,7 +158,7 @@ func (p *Prepared) sweep(ctx context.Context) error {
 func (s *Shard) take(p *Prepared) error {
 	m, parts, now := p.m, &p.parts, s.now()
 	m.Roster, m.Runs.Ever, m.Runs.Lately = s.roster, s.options.Seconds.Run, s.options.Seconds.Lately
-	parts.settings.Report = s.options.Set
+	parts.settings.Report = passSettings(s)
 	switch {
 	case p.before != nil:
 		m.Recovery.Carry(p.before, now)
@@ -191,6 +192,19 @@ func (s *Shard) take(p *Prepared) error {
 	s.Consumers.Stir()
 	s.checkpoints.restart(p.replayed)
 	return nil
+}
+
+// passSettings passes settings of operators on to the queue. Calls that took the shard for the whole queue ask again
+// when it gets more shards. The mutex is held.
+func passSettings(s *Shard) func(list []journal.Set, all bool) {
+	return func(list []journal.Set, all bool) {
+		if s.options.Set != nil {
+			s.options.Set(list, all)
+		}
+		if !all && s.m.Settings.Shards > 1 {
+			s.waiters.Again(func(q *machine.Request) bool { return q.Whole })
+		}
+	}
 }
 
 // carry keeps the state that survives a reload.

@@ -16,6 +16,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -56,11 +57,19 @@ func (s *Shard) Reserve(ctx context.Context, q machine.Request, dst []queue.Rese
 	}
 }
 
-// stale is answers.ErrAgain if restrict would decide otherwise now. The mutex is held.
+// ErrMoreShards tells a reserve that took the shard for the whole queue that it is one of several by now. One shard
+// alone cannot keep a limit of the whole queue.
+var ErrMoreShards = errors.New("shard: the queue has more shards")
+
+// stale says why a request cannot be served as it is: ErrMoreShards, or answers.ErrAgain if restrict would decide
+// otherwise now. The mutex is held.
 //
 // restrict decides outside of the hold of the mutex that picks. If an order or a grace comes in between, the picks
 // would be wrong. ErrAgain begins again with the plan that was asked for.
 func (s *Shard) stale(q *machine.Request) error {
+	if q.Whole && s.m.Settings.Shards > 1 {
+		return ErrMoreShards
+	}
 	if (s.m.ValueLimits.Grace != nil) != q.Restrained || s.roster.OrderOf(q.Consumer) != queue.NoOrder {
 		return answers.ErrAgain
 	}

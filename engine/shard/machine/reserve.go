@@ -32,6 +32,7 @@ type Request struct {
 
 	Answered int   // bytes that the answer has already, from other shards of the queue
 	Turn     *Turn // of a shard that is one of several of its queue; nil: it is the only one
+	Whole    bool  // the caller takes the shard for the only one of its queue
 	Asks     bool  // it waits for a sign of work, and gets no chunks: it then asks all shards of its queue
 
 	Restrained bool        // Plan is without work that limits count, because of the restart grace
