@@ -153,6 +153,9 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 
 // asking is the context of a hot call. It finds the caller only when something asks for
 // it. The fast path never asks.
+//
+// It is never used for another call: a connection to another node that is still being made
+// holds the context of a call that is over.
 type asking struct {
 	context.Context
 	auth    *auth
@@ -160,6 +163,10 @@ type asking struct {
 	making  sync.Mutex    // held while the answer is made: shards of one queue work for a call at the same time
 	answer  access.Answer // zero until something asks for the caller
 	by      *credential   // of a call that waits, whose headers are gone
+}
+
+func (a *auth) asking(c echo.Context) *asking {
+	return &asking{Context: c.Request().Context(), auth: a, request: c.Request()}
 }
 
 func (a *asking) Value(key any) any {
@@ -196,10 +203,9 @@ func (a *asking) hold(bytes int) error {
 	return a.answer.Hold(int64(bytes))
 }
 
-// done is called when the answer is sent. It lets go of the request.
+// done is called when the answer is sent.
 func (a *asking) done() {
 	_ = a.answer.Hold(0) // less always fits
-	*a = asking{}
 }
 
 // tokenOf is the token of a request that was admitted; nil: it needed none. Hot calls

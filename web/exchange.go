@@ -36,7 +36,6 @@ type exchangeCall struct {
 	done     engine.Exchanged
 	response wire.ExchangeResponse
 	scratch  []byte
-	asking   asking
 }
 
 // A call that grew for a large batch is left to the garbage collector, as in freeFinish.
@@ -59,12 +58,12 @@ func (x *consuming) exchange(c echo.Context) error {
 		return err
 	}
 	call := x.exchanges.take()
-	ask := &call.asking
+	ask := x.auth.asking(c)
 	defer func() {
 		ask.done()
 		x.freeExchange(call)
 	}()
-	err = x.exchangeNow(c, call, body, q)
+	err = x.exchangeNow(c, call, ask, body, q)
 	if others, is := errors.AsType[*away](err); is {
 		defer x.bodies.free(body)
 		sayDurability(c, q)
@@ -77,7 +76,6 @@ func (x *consuming) exchange(c echo.Context) error {
 	result := call.done.Reserve
 	if call.asked.Reserve != nil && len(result.Reservations) == 0 && call.reserve.Wait > 0 {
 		ask.done()
-		ask = &asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
 		call, result = x.exchangeLater(c, call, ask, q)
 	}
 	settled := len(call.response.Complete)+len(call.response.Fail) > 0
@@ -104,7 +102,7 @@ func (x *consuming) exchange(c echo.Context) error {
 
 // exchangeNow decodes and does all that need not wait. Its caller gives the body back: only outputs and errors pointed
 // into it, and they are committed when the engine returns.
-func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer, q engine.Work) error {
+func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, ask *asking, body *buffer, q engine.Work) error {
 	in := &call.request
 	if err := in.Decode(body.b); err != nil {
 		return wireProblem[api.ExchangeRequest](err, body.b, contentJSON)
@@ -150,8 +148,7 @@ func (x *consuming) exchangeNow(c echo.Context, call *exchangeCall, body *buffer
 	span := x.tracing.spanOf(c)
 	x.tracing.settling(span, len(asked.Complete), func(i int) *queue.Token { return &asked.Complete[i].Token })
 	x.tracing.settling(span, len(asked.Fail), func(i int) *queue.Token { return &asked.Fail[i].Token })
-	call.asking = asking{Context: ctx, auth: x.auth, request: c.Request()}
-	if err = q.Exchange(&call.asking, *asked, &call.done); err != nil {
+	if err = q.Exchange(ask, *asked, &call.done); err != nil {
 		if !call.finished() {
 			return err
 		}

@@ -42,7 +42,6 @@ type insertCall struct {
 	request wire.InsertRequest
 	meta    []queue.MetaEntry
 	scratch []byte
-	asking  asking
 }
 
 // inserting are the handlers of inserts.
@@ -110,10 +109,6 @@ func (x *inserting) insert(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	call.asking = asking{Context: r.Context(), auth: x.auth, request: r}
-	// call.asking is a context that looks the caller's token up only when something asks for it, and it is in the
-	// pooled call, so the usual insert allocates no context. It is cleared behind the insert: the pool must not
-	// keep a request.
 	one := []queue.Insertion{{New: &asked}}
 	// The body is sent on as it came. It was decoded here only to find the group, which any of its forms may have.
 	if s := x.nodes.dispersed(c, q); s != nil {
@@ -124,10 +119,9 @@ func (x *inserting) insert(c echo.Context) error {
 			return x.nodes.sendBody(c, at, body.b)
 		}
 	}
-	if err = q.InsertMany(&call.asking, one, false); err == nil {
+	if err = q.InsertMany(x.auth.asking(c), one, false); err == nil {
 		err = narrowRefusal(r.Context(), one[0].Err)
 	}
-	call.asking = asking{}
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (x *inserting) insertMany(c echo.Context) error {
 			return err
 		}
 	}
-	ask := &asking{Context: r.Context(), auth: x.auth, request: r}
+	ask := x.auth.asking(c)
 	defer ask.done()
 	if err := ask.hold(answerOf(list)); err != nil { // before anything is inserted
 		return err

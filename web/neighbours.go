@@ -44,7 +44,7 @@ func questionsRoute(e *echo.Echo, core *engine.Engine, a *auth, b *bodies) {
 				"moment."}
 		}
 		defer a.waits.leave(c.Response())
-		ask := &asking{Context: r.Context(), auth: a, request: r}
+		ask := a.asking(c)
 		defer ask.done()
 		answer, err := core.Nodes().Answer(ask, c.Param("queue"), c.Param("question"), body.b)
 		if err != nil {

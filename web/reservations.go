@@ -100,7 +100,6 @@ type reserveCall struct {
 	response wire.ReserveResponse
 	held     []queue.Reservation
 	scratch  []byte // tokens and meta objects that response points into
-	asking   asking
 }
 
 // freeReserve accepts nil, for a caller that gave its call back before.
@@ -122,11 +121,9 @@ func (x *consuming) reserve(c echo.Context) error {
 		x.bodies.free(body)
 		return err
 	}
-	call, ask := x.reserves.take(), (*asking)(nil)
+	call, ask := x.reserves.take(), x.auth.asking(c)
 	defer func() {
-		if ask != nil {
-			ask.done()
-		}
+		ask.done()
 		x.freeReserve(call)
 	}()
 	request, err := x.decodeReserve(c.Request().Context(), call, q, body)
@@ -137,8 +134,6 @@ func (x *consuming) reserve(c echo.Context) error {
 	// waiting: no second credential, no deadline to move, no place in the list of waiting calls.
 	wait := request.Wait
 	request.Wait, request.Of = 0, c.Param("queue")
-	ask = &call.asking
-	*ask = asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
 	result, err := q.Reserve(ask, request, call.held[:0])
 	if err != nil {
 		return err
@@ -147,8 +142,7 @@ func (x *consuming) reserve(c echo.Context) error {
 		// The call's memory is of no use while it waits: ten thousand waiting calls must cost little.
 		ask.done()
 		x.freeReserve(call)
-		call, ask = nil, &asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
-		request.Wait = wait
+		call, request.Wait = nil, wait
 		result, err = x.park(c, q, ask, request)
 		call = x.reserves.take()
 		if err != nil {
@@ -335,7 +329,6 @@ type finishCall struct {
 
 	results  []queue.Result
 	response wire.ResultsResponse
-	asking   asking
 	brought  bringing // submissions of the completions
 }
 
@@ -399,9 +392,9 @@ func (x *consuming) complete(c echo.Context) error {
 			func(i int) *queue.Token { return &items[i].Token }); err != nil {
 			return nil, err
 		}
-		call.asking = asking{Context: c.Request().Context(), auth: x.auth, request: c.Request()}
-		defer call.asking.done()
-		return q.Complete(&call.asking, items, call.results[:0])
+		ask := x.auth.asking(c)
+		defer ask.done()
+		return q.Complete(ask, items, call.results[:0])
 	})
 }
 
