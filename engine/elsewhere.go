@@ -164,6 +164,9 @@ func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
 		return nil
 	case !n.serves(row.Shard):
 		at := n.owner(row.Shard, row.Name)
+		if at.Node == "" { // a queue that was just created has an owner that the last beat did not see
+			n.node.Seek()
+		}
 		at.Arriving = n.arriving(row.Shard)
 		return at
 	case !n.node.Own(row.Shard): // another node may have it by now

@@ -156,6 +156,17 @@ func (m *Member) Tell(hurried bool, change func(*Note)) {
 // Hasten makes the next beat come at once.
 func (m *Member) Hasten() { notify(m.beats) }
 
+// Seek makes the next beat come at once, for a caller that waits for an owner that this node does not know yet. However often callers ask,
+// such beats come no faster than hurried ones.
+func (m *Member) Seek() {
+	m.mu.Lock()
+	due := !m.broken && m.Now()-m.beaten >= retry
+	m.mu.Unlock()
+	if due {
+		m.Hasten()
+	}
+}
+
 // notify puts something into a channel that has room for one.
 func notify(c chan struct{}) {
 	select {

@@ -478,3 +478,27 @@ func TestNumbersHastenNoBeat(t *testing.T) {
 		t.Errorf("the note lacks the numbers: %s", text)
 	}
 }
+
+// Callers that wait for an owner hasten beats, but not more than ten in a second, and none while beats fail.
+func TestSeekersHastenFewBeats(t *testing.T) {
+	t.Parallel()
+	now := retry
+	m := New(Options{Name: "a", URL: "http://a", Now: func() time.Duration { return now }, Logger: slog.New(slog.DiscardHandler)})
+	for _, step := range []struct {
+		after   time.Duration // since the last beat
+		broken  bool
+		hastens bool
+	}{{0, false, false}, {retry - 1, false, false}, {retry, false, true}, {Beat, false, true}, {Beat, true, false}} {
+		m.beaten, m.broken, now = retry, step.broken, retry+step.after
+		for range 3 {
+			m.Seek()
+		}
+		if got := len(m.beats) == 1; got != step.hastens {
+			t.Errorf("%v behind a beat, broken: %v: the next one is hastened: %v", step.after, step.broken, got)
+		}
+		select {
+		case <-m.beats:
+		default:
+		}
+	}
+}
