@@ -184,10 +184,15 @@ func (x *Sharding) MoveGroup(ctx context.Context, queueName, name string, to int
 			return info, err
 		}
 	}
-	if left := s.groups.of(name); left != info.Shard {
-		return GroupInfo{Name: name, Shard: left, Settings: info.Settings, placed: true}, nil
+	switch left := s.groups.of(name); left {
+	case info.Shard:
+		return groupIn(work, name), nil
+	case to:
+		return GroupInfo{Name: name, Shard: to, Settings: info.Settings, placed: true}, nil
+	default:
+		return info, &queue.Error{Code: queue.CodeConflict, Message: fmt.Sprintf("The group went to shard %d at this moment, because its "+
+			"shard drains or another call moved it.", left)}
 	}
-	return groupIn(work, name), nil
 }
 
 // mayMove refuses a move that could not end, or of which a repeated insert could not know.

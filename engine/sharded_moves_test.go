@@ -507,3 +507,36 @@ func TestWhatKeepsAGroup(t *testing.T) {
 		t.Error("the old shard takes a schedule of the group")
 	}
 }
+
+// A group that an operator moves while its shard drains may go where the drain sends it. The operator's call then does not succeed.
+func TestMoveBesideADrain(t *testing.T) {
+	t.Parallel()
+	e, w := openMoves(t, t.TempDir())
+	defer closed(t, e)
+	first := shardAt(e, 1)
+	lost := 0
+	for i := range 200 {
+		name := fmt.Sprint("beside", i)
+		if err := w.place([]string{name}, 1); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := moveGroup(t.Context(), w, first, name, 2); err != nil {
+				t.Error(err)
+			}
+		})
+		info, err := e.MoveGroup(t.Context(), shardedName, name, 3)
+		if err == nil && info.Shard != 3 && info.MovingTo != 3 {
+			t.Errorf("a move to shard 3 is answered by %+v", info)
+		}
+		all.Wait()
+		switch at := w.groups.of(name); {
+		case at == 1:
+			t.Errorf("%s stays in shard 1", name)
+		case at == 2:
+			lost++
+		}
+	}
+	t.Logf("%d of 200 groups went where the drain sent them", lost)
+}
