@@ -55,15 +55,18 @@ func (f *forwarding) attachFar(c echo.Context, q engine.Work) (*farAttachment, e
 	}
 	ctx, stop := context.WithCancel(c.Request().Context())
 	a.stop = stop
-	open := map[string]bool{"": true}
+	by, open := f.asker(c), map[string]bool{"": true}
 	for _, at := range a.places {
 		if open[at.URL] {
 			continue
 		}
 		open[at.URL] = true
 		p := &part{at: at, query: c.QueryParams()}
-		if err := a.open(ctx, c, p); err != nil {
+		if err := a.open(ctx, by, p); err != nil {
 			stop()
+			if p.err != nil {
+				err = p.failure(f, c)
+			}
 			return nil, err
 		}
 	}
@@ -71,11 +74,10 @@ func (f *forwarding) attachFar(c echo.Context, q engine.Work) (*farAttachment, e
 }
 
 // open attaches the consumer at one node, and takes that one's hello over.
-func (a *farAttachment) open(ctx context.Context, c echo.Context, p *part) error {
-	answer, err := a.nodes.open(ctx, c, p)
-	if err != nil {
-		p.err = err
-		return p.failure(a.nodes, c)
+func (a *farAttachment) open(ctx context.Context, by *asker, p *part) error {
+	answer, err := by.open(ctx, p)
+	if p.err = err; err != nil {
+		return err
 	}
 	if answer.StatusCode != http.StatusOK {
 		answer.Body.Close()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -106,7 +107,7 @@ func (c *crew) start(one startNode) *engine.Engine {
 	if c.begun++; c.begun > shortStarts && testing.Short() {
 		c.Skip("with -short, no behaviour goes on after so many restarts")
 	}
-	for range *nodeCount {
+	for range cmp.Or(*nodeCount, 3) {
 		c.add(one)
 		c.settled()
 	}

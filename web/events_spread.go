@@ -78,10 +78,11 @@ func (w watching) openAll(ctx context.Context, c echo.Context, about map[string]
 	open = map[string]*http.Response{}
 	patient, stop := context.WithTimeout(ctx, askMost) // for the opening of all; an open stream has no deadline
 	defer stop()
+	by := w.nodes.asker(c)
 	for url, p := range parts {
 		p.query = queryOf(c, about[url])
 		go func() {
-			answer, err := w.nodes.open(ctx, c, p)
+			answer, err := by.open(ctx, p)
 			answers <- opened{url, answer, err}
 		}()
 	}
@@ -107,7 +108,10 @@ func (w watching) openAll(ctx context.Context, c echo.Context, about map[string]
 			if p.status == 0 && p.err == nil {
 				p.err = patient.Err()
 			}
-			refused = append(refused, closedEvents(about[url], p, w.nodes, c)...)
+			if p.err != nil {
+				_ = p.failure(w.nodes, c) // it is logged
+			}
+			refused = append(refused, closedEvents(about[url], p)...)
 		}
 	}
 	return open, refused
@@ -123,14 +127,12 @@ func queryOf(c echo.Context, queues []string) url.Values {
 }
 
 // closedEvents tell that the queues of a node are followed no longer, and why.
-func closedEvents(queues []string, p *part, f *forwarding, c echo.Context) (events [][]byte) {
+func closedEvents(queues []string, p *part) (events [][]byte) {
 	code := string(queue.CodeMoving)
 	detail := "The node that serves the queue does not answer, or stops. Open the stream again."
 	var problem api.Problem
 	if p != nil && p.err == nil && p.status >= http.StatusBadRequest && json.Unmarshal(p.text, &problem) == nil {
 		code, detail = problem.Code, problem.Detail
-	} else if p != nil && p.err != nil {
-		_ = p.failure(f, c) // it is logged
 	}
 	for _, name := range queues {
 		data, _ := json.Marshal(api.Closed{Queue: name, Code: code, Detail: detail}) // three texts
@@ -152,7 +154,7 @@ func (w watching) join(ctx context.Context, c echo.Context, about map[string][]s
 			closed := readEvents(ctx, answer.Body, events)
 			answer.Body.Close()
 			left := slices.DeleteFunc(slices.Clone(about[url]), func(name string) bool { return closed[name] })
-			for _, event := range closedEvents(left, nil, w.nodes, c) {
+			for _, event := range closedEvents(left, nil) {
 				deliver(ctx, events, event)
 			}
 			select {

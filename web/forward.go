@@ -43,7 +43,6 @@ type forwarding struct {
 
 	transport http.RoundTripper
 	self      http.Handler // answers this node's calls to itself
-	looking   sync.Mutex   // held while the header of an answer is looked at for a part
 }
 
 // ownHeaders are about the node that a call came to, or about the connection to it. They must not travel on: this node

@@ -182,10 +182,11 @@ func (x *shardCall) ask(parts []*shardPart) error {
 func (x *shardCall) askPlaced(parts []*shardPart) error {
 	ctx, done := context.WithTimeout(context.WithValue(x.c.Request().Context(), ofShard{}, true), shardPatience)
 	defer done()
+	by := x.f.asker(x.c)
 	var asked sync.WaitGroup
 	for _, p := range parts {
 		if p.err == nil {
-			asked.Go(func() { x.f.ask(ctx, x.c, &p.part) })
+			asked.Go(func() { by.ask(ctx, &p.part) })
 		}
 	}
 	asked.Wait()

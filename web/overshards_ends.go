@@ -126,7 +126,7 @@ func (x *shardCall) openEnds(ctx context.Context, p *shardPart) (*http.Response,
 	if p.err != nil {
 		return nil, p.problem()
 	}
-	answer, err := x.f.open(ctx, x.c, &p.part)
+	answer, err := x.f.asker(x.c).open(ctx, &p.part)
 	if p.err = err; err != nil {
 		return nil, p.problem()
 	}

@@ -186,7 +186,7 @@ func (f *forwarding) do(c echo.Context, a *away, body []byte, bodies *bodies, re
 		}
 	}
 	if own != nil {
-		f.ask(c.Request().Context(), c, &own.part)
+		f.asker(c).ask(c.Request().Context(), &own.part)
 		switch {
 		case own.err != nil:
 			return partly(own.failure(f, c))
@@ -224,9 +224,10 @@ func (f *forwarding) askShared(c echo.Context, parts map[string]*sharedPart) (ow
 	defer stop()
 	own = parts[""]
 	delete(parts, "")
+	by := f.asker(c)
 	var asked sync.WaitGroup
 	for _, p := range parts {
-		asked.Go(func() { f.ask(ctx, c, &p.part) })
+		asked.Go(func() { by.ask(ctx, &p.part) })
 	}
 	asked.Wait()
 	return own

@@ -95,40 +95,50 @@ func (p *part) relay(c echo.Context) error {
 	return err
 }
 
-// open asks a node for its part of a call.
+// asker asks nodes for parts of a call. It has all that they are to know of the call, because it may still be asking
+// when the call is over, and then its echo.Context, its request and its headers are those of another call.
+type asker struct {
+	f            *forwarding
+	method, path string
+	header       http.Header
+}
+
+// asker is for parts of a call.
 // Only the headers that a part depends on are sent. The caller's own credential stays here; the hop has its proof.
-func (f *forwarding) open(ctx context.Context, c echo.Context, p *part) (*http.Response, error) {
+func (f *forwarding) asker(c echo.Context) *asker {
 	in := c.Request()
-	to := cmp.Or(p.at.URL, "http://localhost")
-	to += cmp.Or(p.path, in.URL.EscapedPath()) + "?" + p.query.Encode()
-	method := cmp.Or(p.method, in.Method)
-	if method == http.MethodHead {
-		method = http.MethodGet // the parts are joined as for a GET, and the server leaves out the result
+	a := &asker{f: f, method: in.Method, path: in.URL.EscapedPath(), header: http.Header{}}
+	if a.method == http.MethodHead {
+		a.method = http.MethodGet // the parts are joined as for a GET, and the server leaves out the result
 	}
-	r, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(p.body))
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(r.Header, p.header)
 	for _, name := range []string{"Accept", "Content-Type", headerOnBehalfOf} {
 		if value := in.Header.Get(name); value != "" {
-			r.Header.Set(name, value)
+			a.header.Set(name, value)
 		}
 	}
 	h := hop{From: f.auth.fromOf(in), Times: f.times(in)}
 	if by := f.auth.credentialOf(in); by != nil {
 		h.Proof, h.Subject = &by.proof, by.subject
 	}
-	r.Header.Set(headerHop, f.auth.hops.seal(&h))
-	// net/http notes that someone has looked at the header of an answer, and parts are opened at the same time.
-	f.looking.Lock()
-	id := c.Response().Header().Get(headerRequestID)
-	f.looking.Unlock()
-	r.Header.Set(headerRequestID, id)
-	if p.at.URL == "" {
-		return inProcess{f.self}.RoundTrip(r)
+	a.header.Set(headerHop, f.auth.hops.seal(&h))
+	a.header.Set(headerRequestID, c.Response().Header().Get(headerRequestID))
+	return a
+}
+
+// open asks a node for its part of a call.
+func (a *asker) open(ctx context.Context, p *part) (*http.Response, error) {
+	to := cmp.Or(p.at.URL, "http://localhost")
+	to += cmp.Or(p.path, a.path) + "?" + p.query.Encode()
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(p.method, a.method), to, bytes.NewReader(p.body))
+	if err != nil {
+		return nil, err
 	}
-	return f.transport.RoundTrip(r)
+	maps.Copy(r.Header, p.header)
+	maps.Copy(r.Header, a.header)
+	if p.at.URL == "" {
+		return inProcess{a.f.self}.RoundTrip(r)
+	}
+	return a.f.transport.RoundTrip(r)
 }
 
 // maxPart bounds the bytes of a part: those of an answer, with room for how they are written.
@@ -136,8 +146,8 @@ const maxPart = 4 * queue.MaxAnswerBytes
 
 // ask asks a node for its part, and reads it. Its result is in the part, so that several can be asked at once and
 // looked at in one place.
-func (f *forwarding) ask(ctx context.Context, c echo.Context, p *part) {
-	answer, err := f.open(ctx, c, p)
+func (a *asker) ask(ctx context.Context, p *part) {
+	answer, err := a.open(ctx, p)
 	if p.err = err; err != nil {
 		return
 	}
@@ -152,9 +162,10 @@ func (f *forwarding) ask(ctx context.Context, c echo.Context, p *part) {
 func (f *forwarding) askAll(c echo.Context, parts []*part) (refused *part) {
 	ctx, done := context.WithTimeout(c.Request().Context(), askMost)
 	defer done()
+	by := f.asker(c)
 	var asked sync.WaitGroup
 	for _, p := range parts {
-		asked.Go(func() { f.ask(ctx, c, p) })
+		asked.Go(func() { by.ask(ctx, p) })
 	}
 	asked.Wait()
 	for _, p := range parts {

@@ -185,10 +185,11 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 	caller := c.Request().Context()
 	ctx, enough := context.WithTimeout(caller, wait+askMost)
 	defer enough()
+	by := w.nodes.asker(c)
 	var asked sync.WaitGroup
 	for _, p := range parts {
 		asked.Go(func() {
-			w.nodes.ask(ctx, c, p)
+			by.ask(ctx, p)
 			if p.err == nil && (p.status != http.StatusOK || !all && wait > 0 && hasEnded(p.text)) {
 				enough()
 			}
@@ -212,7 +213,7 @@ func (w waiting) partsOf(c echo.Context, parts []*part, wait time.Duration, all 
 			}
 			now.WaitMS = 0
 			p.body, _ = json.Marshal(now) // as above
-			asked.Go(func() { w.nodes.ask(ctx, c, p) })
+			asked.Go(func() { by.ask(ctx, p) })
 		}
 	}
 	asked.Wait()
