@@ -532,6 +532,8 @@ func TestMoveBesideADrain(t *testing.T) {
 		}
 		all.Wait()
 		switch at := w.groups.of(name); {
+		case err == nil && info.Shard == 3 && at != 3:
+			t.Errorf("a move to shard 3 is answered by %+v, and the group is in shard %d", info, at)
 		case at == 1:
 			t.Errorf("%s stays in shard 1", name)
 		case at == 2:
