@@ -62,6 +62,7 @@ test-race: prepare
 test-sequential: prepare
 	$(MEMORY) $(TEST) -run "$$(internal/kind.sh sequential)" $$(internal/kind.sh with)
 test-overlap: prepare
+	$(INSTALL) postgresql
 	$(MEMORY) $(RACED) -run "$$(internal/kind.sh overlapping)" $$(internal/kind.sh mixed)
 test-mixed: prepare
 	$(MEMORY) $(TEST) -skip "$$(internal/kind.sh overlapping)" $$(internal/kind.sh mixed)
