@@ -299,6 +299,9 @@ func TestDamageMatrix(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, harm := range slices.Sorted(maps.Keys(fileHarms(nil))) {
+				if i > 0 && strings.HasSuffix(name, "-shm") {
+					break // SQLite reads nothing of what a dead process left there, however it is damaged
+				}
 				t.Run(state+"/"+name+"/"+harm, func(t *testing.T) {
 					t.Parallel()
 					damaged := filepath.Join(t.TempDir(), "data")
