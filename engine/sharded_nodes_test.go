@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -186,6 +187,28 @@ func TestShardsOnSeveralNodes(t *testing.T) {
 	}
 	if rest := takenBy(t, workAt(t, b.Engine), "NewestFirst", 100); len(rest) != 24 {
 		t.Errorf("%d of the last 24 chunks were taken", len(rest))
+	}
+}
+
+// Over several nodes, the refusal of a strategy says how to ask instead, and the server accepts that.
+func TestAdviceOverSeveralNodes(t *testing.T) {
+	t.Parallel()
+	_, nodes := newFellows(t, 2, "a", "b")
+	a := nodes["a"]
+	a.moved(t, 2, nodes["b"])
+	for _, c := range []struct{ refused, advice, instead string }{
+		{`Fair("group", Random)`, `Otherwise select one group, as in SelectOnly("group", `, `SelectOnly("group", "acme", Fair("group", Random))`},
+		{`Fair("user", Random)`, `Otherwise select one group, as in SelectOnly("group", `, `SelectOnly("group", "acme", Fair("user", Random))`},
+		{`MaxSimultaneous("user", 2, Random)`, `Otherwise use the key "group"`, `MaxSimultaneous("group", 2, Random)`},
+		{`PreferDistinct("user", 2, Random)`, `Otherwise use the key "group"`, `PreferDistinct("group", 2, Random)`},
+	} {
+		_, err := reserveBy(t, workAt(t, a.Engine), c.refused, 1, 0)
+		if err == nil || !strings.Contains(fmt.Sprintf("%+v", err), c.advice) {
+			t.Errorf("%s: got %v, want the advice %q", c.refused, err, c.advice)
+		}
+		if _, err := reserveBy(t, workAt(t, a.Engine), c.instead, 1, 0); err != nil {
+			t.Errorf("%s: %v", c.instead, err)
+		}
 	}
 }
 

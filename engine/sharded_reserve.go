@@ -279,7 +279,8 @@ func (s *Sharded) mergeable(plan *strategy.Plan) error {
 			return notMerged("%s ranks candidates of one shard only", br.Scored.String())
 		case br.Fair == "":
 		case s.Spread():
-			return notTogether(fmt.Sprintf("Fair(%q, ...)", br.Fair))
+			return notTogether(fmt.Sprintf("Fair(%q, ...)", br.Fair), fmt.Sprintf("select one group, as in SelectOnly(%q, \"NAME\", ...)",
+				queue.GroupKey)) // not the key "group": Fair counts over all groups
 		case slices.ContainsFunc(br.Inner, func(inner strategy.Branch) bool { return inner.Fair != "" }):
 			return notMerged("Fair(%q, ...) with another Fair inside shares out the chunks of one shard only", br.Fair)
 		}
@@ -303,11 +304,11 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 				case lacking:
 					err = notMerged("%s counts chunks that several shards have", l.String())
 				default:
-					err = notTogether(l.String())
+					err = notTogether(l.String(), byGroup)
 				}
 			}
 			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey && !inOne {
-				err = notTogether(fmt.Sprintf("PreferDistinct(%q, ...)", leaf.Fewest))
+				err = notTogether(fmt.Sprintf("PreferDistinct(%q, ...)", leaf.Fewest), byGroup)
 			}
 			return err == nil
 		})
@@ -315,10 +316,13 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	return err
 }
 
+// byGroup is how limits and PreferDistinct are kept in each shard by itself.
+var byGroup = fmt.Sprintf("use the key %q", queue.GroupKey)
+
 // notTogether refuses a block that only shards of one node can count together.
-func notTogether(what string) error {
+func notTogether(what, instead string) error {
 	return queue.Invalid("/strategy", "cannot be kept exactly: %s counts chunks of all shards of the queue. That is possible if the "+
-		"call names the whole queue, and all its shards are on one node. Otherwise use the key %q", what, queue.GroupKey)
+		"call names the whole queue, and all its shards are on one node. Otherwise %s", what, instead)
 }
 
 func notMerged(what string, args ...any) error {
