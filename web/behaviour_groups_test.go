@@ -387,6 +387,7 @@ func TestBehaviour121LimitOverShards(t *testing.T) {
 					if n := count.(*atomic.Int32).Add(1); n > 2 {
 						t.Errorf("%d chunks of %s are in flight", n, value)
 					}
+					s.statsOf("orders") // the chunk is held while others reserve
 					count.(*atomic.Int32).Add(-1)
 					left.Add(-1)
 					s.do("POST", queuePath("orders", "/reservations/complete"), api.CompleteRequest{Items: []api.CompleteItem{{Token: got[0].Token}}}, http.StatusOK, nil)
