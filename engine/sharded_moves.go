@@ -154,7 +154,7 @@ func answerKnown(ctx context.Context, s *Sharded, in *knownAsked) (knownInsert, 
 }
 
 // MoveGroup has a group go to another shard as soon as it has no open submissions. A move to the shard where it is cancels a move that
-// waits.
+// waits. CodeConflict: the group may not go there now, or a drain or another call sent it to a third shard.
 func (x *Sharding) MoveGroup(ctx context.Context, queueName, name string, to int) (info GroupInfo, err error) {
 	x.of.changing.RLock()
 	defer x.of.changing.RUnlock()

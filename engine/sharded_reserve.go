@@ -279,8 +279,9 @@ func (s *Sharded) mergeable(plan *strategy.Plan) error {
 			return notMerged("%s ranks candidates of one shard only", br.Scored.String())
 		case br.Fair == "":
 		case s.Spread():
+			// By the key "group" Fair needs all shards as well: it shares out work among the groups.
 			return notTogether(fmt.Sprintf("Fair(%q, ...)", br.Fair), fmt.Sprintf("select one group, as in SelectOnly(%q, \"NAME\", ...)",
-				queue.GroupKey)) // not the key "group": Fair counts over all groups
+				queue.GroupKey))
 		case slices.ContainsFunc(br.Inner, func(inner strategy.Branch) bool { return inner.Fair != "" }):
 			return notMerged("Fair(%q, ...) with another Fair inside shares out the chunks of one shard only", br.Fair)
 		}
@@ -316,7 +317,7 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	return err
 }
 
-// byGroup is how limits and PreferDistinct are kept in each shard by itself.
+// byGroup is the advice for blocks that each shard can keep alone, if they count by group.
 var byGroup = fmt.Sprintf("use the key %q", queue.GroupKey)
 
 // notTogether refuses a block that only shards of one node can count together.

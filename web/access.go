@@ -165,6 +165,7 @@ type asking struct {
 	by      *credential   // of a call that waits, whose headers are gone
 }
 
+// asking makes the context of one hot call. The caller ends it with done, if the answer was held.
 func (a *auth) asking(c echo.Context) *asking {
 	return &asking{Context: c.Request().Context(), auth: a, request: c.Request()}
 }

@@ -36,8 +36,8 @@ const insertAbout = "Give the work as `count` with an object `prefix`, as `count
 	"`Quern-Existing: true`."
 
 // insertCall is the memory of one insert, kept for the next.
-// An insert is one of the three calls that a busy server answers most. With this memory it allocates only the data
-// that the engine keeps. The others are reserve and complete, which have memory of the same kind.
+// An insert is one of the three calls that a busy server answers most. With this memory it allocates the data that the
+// engine keeps, its context, and little else. The others are reserve and complete, which have memory of the same kind.
 type insertCall struct {
 	request wire.InsertRequest
 	meta    []queue.MetaEntry

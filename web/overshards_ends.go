@@ -75,12 +75,12 @@ func endsOverShards(x *shardCall) error {
 	defer done()
 	parts := x.parts()
 	x.place(parts)
-	events := make(chan shardEvent)
+	by, events := x.f.asker(x.c), make(chan shardEvent)
 	for i, p := range parts {
 		if p.query.Del("after"); ids[i] != "" {
 			p.query.Set("after", ids[i])
 		}
-		answer, err := x.openEnds(ctx, p)
+		answer, err := x.openEnds(ctx, by, p)
 		if err != nil {
 			return err
 		}
@@ -122,11 +122,11 @@ func endsOverShards(x *shardCall) error {
 
 // openEnds opens the stream of one shard. A refusal is that of the whole stream.
 // It has no deadline: a shard that is slow to open delays the client, and a stream may last for days.
-func (x *shardCall) openEnds(ctx context.Context, p *shardPart) (*http.Response, error) {
+func (x *shardCall) openEnds(ctx context.Context, by *asker, p *shardPart) (*http.Response, error) {
 	if p.err != nil {
 		return nil, p.problem()
 	}
-	answer, err := x.f.asker(x.c).open(ctx, &p.part)
+	answer, err := by.open(ctx, &p.part)
 	if p.err = err; err != nil {
 		return nil, p.problem()
 	}

@@ -95,15 +95,15 @@ func (p *part) relay(c echo.Context) error {
 	return err
 }
 
-// asker asks nodes for parts of a call. It has all that they are to know of the call, because it may still be asking
-// when the call is over, and then its echo.Context, its request and its headers are those of another call.
+// asker asks nodes for parts of a call. It has a copy of everything that they need to know of the call, because it may
+// still be asking when the call is over. By then the echo.Context belongs to another call.
 type asker struct {
 	f            *forwarding
 	method, path string
 	header       http.Header
 }
 
-// asker is for parts of a call.
+// asker copies what nodes need to know of a call.
 // Only the headers that a part depends on are sent. The caller's own credential stays here; the hop has its proof.
 func (f *forwarding) asker(c echo.Context) *asker {
 	in := c.Request()
