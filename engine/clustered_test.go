@@ -537,6 +537,7 @@ type unreadBackend struct {
 	away  atomic.Bool
 	asked chan struct{} // closed when one could not be read
 	once  sync.Once
+	after chan struct{} // not nil: until it is closed, the answer to such a read does not come
 }
 
 func (b *unreadBackend) Blobs() blobs.Blobs { return unreadBlobs{b.folderBackend.Blobs(), b} }
@@ -545,6 +546,10 @@ func (b unreadBlobs) Get(ctx context.Context, key string, off, n int64) (io.Read
 	_, name, _ := strings.Cut(key, "/")
 	if _, _, _, content := blobs.ParseKey(name); content && b.backend.away.Load() {
 		b.backend.once.Do(func() { close(b.backend.asked) })
+		if b.backend.after != nil {
+			<-b.backend.after
+			return b.Blobs.Get(ctx, key, off, n)
+		}
 		return nil, errors.New("the database does not answer")
 	}
 	return b.Blobs.Get(ctx, key, off, n)
@@ -578,6 +583,44 @@ func TestNodeWaitsForContents(t *testing.T) {
 		t.Errorf("while contents cannot be read: %v, want the code moving", err)
 	}
 	unread.away.Store(false)
+	next.serves(t, func() bool { _, err := next.Queue("large"); return err == nil })
+	hasLarge(t, next.Engine, id, chunks)
+}
+
+// While a node reads a queue that it is about to get, which may take long, its callers are sent to the owner at once: they do not wait for
+// the queue to arrive.
+func TestCallsGoOnWhileAQueueIsPrepared(t *testing.T) {
+	t.Parallel()
+	b, table := newFolderBackend(t), clustertest.NewTable()
+	none := func(o *Options) { o.SnapshotBytes = 1 << 40 } // a snapshot would have the contents, too
+	owner, err := openNode(t, b, filepath.Join(t.TempDir(), "cache"), "a", table, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.serves(t, func() bool { return len(owner.all()) == 1 && owner.nodes.Coordinator() == nil })
+	if _, _, err := owner.PutQueue(t.Context(), "large", queue.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	id, chunks := large(t, owner.Engine)
+	slow := &unreadBackend{folderBackend: b, asked: make(chan struct{}), after: make(chan struct{})}
+	slow.away.Store(true)
+	read := sync.OnceFunc(func() { close(slow.after) })
+	t.Cleanup(read)
+	next, err := openNode(t, slow, filepath.Join(t.TempDir(), "cache"), "b", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.serves(t, func() bool { view := owner.nodes.node.View(); return view.Live("b") })
+	moved := make(chan error, 1)
+	go func() { moved <- owner.nodes.Move(t.Context(), "large", "b") }()
+	<-slow.asked
+	if at := next.nodes.Elsewhere("large"); at == nil || at.Node != "a" || at.Arriving {
+		t.Errorf("while the queue is prepared it is at %+v, want node a, and that it is not arriving", at)
+	}
+	read()
+	if err := <-moved; err != nil {
+		t.Fatalf("Move = %v", err)
+	}
 	next.serves(t, func() bool { _, err := next.Queue("large"); return err == nil })
 	hasLarge(t, next.Engine, id, chunks)
 }

@@ -233,11 +233,11 @@ func (n *Nodes) keep(row store.QueueRow) (release func(), err error) {
 	}, nil
 }
 
-// arriving says that a shard is prepared here, or just being opened.
+// arriving says that a shard is prepared here, or just being opened. While it is being prepared, which may take long, its owner serves it.
 func (n *Nodes) arriving(shard queue.ShardID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.busy[shard] || n.prepared[shard] != nil
+	return n.prepared[shard] != nil || n.busy[shard] && n.node.Epoch(shard) > 0
 }
 
 // owner is who owns a shard as far as this node knows.

@@ -430,7 +430,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		left[shard] = m.held[shard].Swap(0)
 	}
 	m.mu.Lock()
-	m.leaving, m.note = true, Note{Since: m.Since, Done: true, Left: left, Counts: m.note.Counts}
+	m.leaving, m.note = true, Note{Since: m.Since, Done: true, Left: left, Offers: m.note.Offers, Counts: m.note.Counts}
 	m.mu.Unlock()
 	return m.beat(ctx)
 }

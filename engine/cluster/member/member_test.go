@@ -25,13 +25,18 @@ type wire struct {
 	mu  sync.Mutex
 	rnd *rand.Rand // nil: it is perfect
 	cut bool
+
+	slow time.Duration // not 0: each call arrives and is answered, each way in less than that
 }
 
 // call does a call of a node, late or not at all. Its answer may be lost.
 func (w *wire) call(ctx context.Context, fn func(context.Context) error) error {
 	w.mu.Lock()
 	before, after, lost, unanswered := time.Duration(0), time.Duration(0), w.cut, w.cut
-	if w.rnd != nil {
+	switch {
+	case w.slow > 0:
+		before, after = time.Duration(w.rnd.Int64N(int64(w.slow))), time.Duration(w.rnd.Int64N(int64(w.slow)))
+	case w.rnd != nil:
 		before, after = time.Duration(w.rnd.IntN(300))*time.Millisecond, time.Duration(w.rnd.IntN(300))*time.Millisecond
 		if w.rnd.IntN(20) == 0 {
 			before = time.Duration(w.rnd.IntN(20)) * time.Second
@@ -106,6 +111,7 @@ type engine struct {
 	since   map[queue.ShardID]time.Duration
 	orphans map[queue.ShardID]time.Duration
 	asked   map[queue.ShardID]string
+	planned func(*Plan) // is called with each plan; nil: nothing is
 }
 
 func newEngine(m *Member, shards []queue.ShardID) *engine {
@@ -135,6 +141,9 @@ func (e *engine) step(ctx context.Context) {
 	view := e.View()
 	p := e.plan(&view)
 	e.Tell(len(p.Offers)+len(p.Wants)+len(p.Prepare) > 0, func(n *Note) { n.Load, n.Offers, n.Wants = p.Load, p.Offers, p.Wants })
+	if e.planned != nil {
+		e.planned(p)
+	}
 	for shard, to := range p.Give {
 		_ = e.Give(ctx, shard, to) // else the other one claims it when this node is silent, or this node does
 	}
@@ -454,6 +463,62 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A node that has prepared a shard wants it until it claims it, at whatever moments it and the owner read the table and write to it: it
+// would have to prepare it again, and meanwhile no node would serve it.
+func TestPreparedShardStaysWanted(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for round := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			of, shards := clustertest.NewTable(), []queue.ShardID{0}
+			ctx, end := context.WithCancel(t.Context())
+			rnd := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2*round+stream)) }
+			first := newEngine((&wire{Table: of, rnd: rnd(0), slow: 200 * time.Millisecond >> (round % 8)}).node("a", 1), shards)
+			var serving sync.WaitGroup
+			leaves, stop := context.WithCancel(ctx)
+			defer stop()
+			serving.Go(func() { _ = first.serve(leaves) })
+			for first.Epoch(0) == 0 {
+				time.Sleep(Beat)
+			}
+			second := newEngine((&wire{Table: of, rnd: rnd(1), slow: 500 * time.Millisecond}).node("b", 1), shards)
+			wanted, claimed := false, make(chan struct{})
+			second.planned = func(p *Plan) {
+				switch wants := len(p.Wants) > 0; {
+				case len(p.Claim) > 0 || second.Epoch(0) > 0:
+					if second.planned = nil; !wanted {
+						t.Error("the second node claims the shard before it has prepared it")
+					}
+					close(claimed)
+				case wanted && !wants:
+					t.Error("the second node no longer wants the shard that it has prepared, and has not claimed it")
+				default:
+					wanted = wants
+				}
+			}
+			serving.Go(func() { _ = second.serve(ctx) })
+			time.Sleep(5 * Beat)
+			first.mu.Lock()
+			first.leaving, first.asked[0] = round%2 == 0, "b"
+			first.mu.Unlock()
+			for first.Epoch(0) > 0 {
+				time.Sleep(time.Millisecond)
+			}
+			if round%2 == 0 {
+				stop()
+				if err := first.Leave(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			<-claimed
+			end()
+			serving.Wait()
+			time.Sleep(Beat) // for calls under way
+		})
+	}
 }
 
 // Other nodes learn at once which node offers which shard, but not each number of a shard: numbers change all the time, and a beat for each

@@ -71,7 +71,27 @@ func Decide(s *Situation) *Plan {
 			p.Give[shard] = to
 		}
 	}
+	for _, shard := range s.Shards {
+		if to := s.given(shard); to != "" {
+			p.Offers[shard] = to
+		}
+	}
 	return p
+}
+
+// given is the node that this one has given a shard to, or is about to; "": there is none, or that node has claimed it. Until then the
+// offer stands. A node reads the owners before the notes: if the offer ended with the gift, a node that read the owners just before would
+// take the offer for withdrawn, and throw away all that it has prepared.
+func (s *Situation) given(shard queue.ShardID) string {
+	if _, mine := s.Held[shard]; mine {
+		return ""
+	}
+	self, _ := s.View.Peer(s.Name)
+	to := self.Offers[shard]
+	if peer, there := s.View.Peer(to); there && slices.Contains(peer.Wants, shard) {
+		return to
+	}
+	return ""
 }
 
 // orphan says that the owner of a shard has died or left, or that there never was one.
@@ -93,9 +113,10 @@ func (s *Situation) Orphaned() (list []queue.ShardID) {
 	return list
 }
 
+// offered says that the owner of a shard offers it to this node. The last word of a node that leaves may do so.
 func (s *Situation) offered(shard queue.ShardID, owner string) bool {
 	peer, there := s.View.Peer(owner)
-	return there && s.View.Live(owner) && peer.Offers[shard] == s.Name
+	return there && !s.View.Silent[owner] && peer.Offers[shard] == s.Name
 }
 
 // target is the node that a shard of this one is to go to; "": it stays.
