@@ -82,8 +82,11 @@ func (s *Server) overShards(c echo.Context, op *operation) (bool, error) {
 	if ids := bulkIDs(c.Param("id")); op.tag == tagBulk && ids != nil {
 		count = len(ids)
 	}
-	if count < 2 {
+	switch {
+	case count < 2:
 		return false, nil
+	case ofShardCall(c): // it would be divided for ever
+		return true, fmt.Errorf("web: the part of a call names the queue %q, which has several shards", name)
 	}
 	x := &shardCall{c: c, f: s.forwarding, engine: s.engine, streams: s.streams, queue: name, count: count}
 	rest := strings.TrimPrefix(c.Request().URL.EscapedPath(), "/v1/queues/")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/sdk/api"
+	"github.com/quern-queue/quern/sdk/wire"
 )
 
 // bulkPath is the path of bulk operations.
@@ -53,8 +54,8 @@ func startBulkInShards(x *shardCall) error {
 	if err := x.readBody(); err != nil {
 		return err
 	}
-	if json.Unmarshal(x.body, &body) != nil {
-		return x.inShard(1) // which refuses it
+	if err := wire.Decode(x.body, &body); err != nil {
+		return wireProblem[api.BulkRequest](err, x.body, contentJSON)
 	}
 	parts := x.parts()
 	if id, err := queue.ParseSubmissionID(body.Filter.Submission); err == nil {

@@ -2,6 +2,8 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,7 +12,7 @@ import (
 )
 
 // Every operation with a JSON body refuses one that is declared as something else, is compressed or is not UTF-8, also
-// in a queue of several shards. Otherwise, it could read something else than the client sent. Every operation with
+// in a queue of several shards, and names a field that it cannot read. Otherwise, it could read something else than the client sent. Every operation with
 // a query refuses one that it cannot read, and a parameter that comes twice.
 func TestEveryOperationRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
@@ -24,13 +26,29 @@ func TestEveryOperationRefusesWhatItCannotRead(t *testing.T) {
 				Name, In string
 				Schema   struct{ Type any }
 			}
-			RequestBody struct{ Content map[string]any }
+			RequestBody struct {
+				Content map[string]struct{ Schema *jsonSchema }
+			}
 		}
+		Components struct{ Schemas map[string]*jsonSchema }
 	}
 	if err := json.Unmarshal(documentOf(t, f.server), &document); err != nil {
 		t.Fatal(err)
 	}
-	bodies, queries := 0, 0
+	// refused sends a field with a value that no field has: the answer must name the field, or another one that
+	// the call needs.
+	refused := func(method, at, name, field string, all map[string]bool) {
+		body := fmt.Sprintf(`{%q:[[{"zz":[]}]]}`, field)
+		if all["queue"] && field != "queue" {
+			body = fmt.Sprintf(`{"queue":%q,%s`, name, body[1:])
+		}
+		got := f.send(call{method: method, path: at, body: body})
+		named := strings.Contains(string(got.body), `"/`+field) || strings.Contains(string(got.body), "is required") || got.status == http.StatusNotFound
+		if got.status >= http.StatusInternalServerError || !named {
+			t.Errorf("%s %s with %s: got %d %s, want a refusal that names the field", method, at, body, got.status, got.body)
+		}
+	}
+	bodies, queries, fields := 0, 0, 0
 	for _, name := range []string{"default", "orders"} {
 		fill := strings.NewReplacer("{queue}", name, "{id}", "7", "{submission}", "7", "{index}", "0", "{version}", "1", "{shard}", "1",
 			"{page}", "START", "{", "", "}", "")
@@ -43,7 +61,7 @@ func TestEveryOperationRefusesWhatItCannotRead(t *testing.T) {
 						t.Errorf("%s %s with %s: got %d %s, want %d %s", method, at, what, got.status, got.body, status, code)
 					}
 				}
-				if op.RequestBody.Content[contentJSON] != nil {
+				if content, reads := op.RequestBody.Content[contentJSON]; reads {
 					bodies++
 					body := `{"queue":"` + name + `"}`
 					for what, header := range map[string]map[string]string{
@@ -54,6 +72,11 @@ func TestEveryOperationRefusesWhatItCannotRead(t *testing.T) {
 						check(what, call{path: at, body: body, header: header}, http.StatusUnsupportedMediaType, codeMediaType)
 					}
 					check("Latin-1", call{path: at, body: "{\"queue\":\"" + name + "\",\"zz\":\"caf\xe9\"}"}, http.StatusBadRequest, codeMalformed)
+					all := content.Schema.fields(document.Components.Schemas)
+					for field := range all {
+						fields++
+						refused(method, at, name, field, all)
+					}
 				}
 				for _, p := range op.Parameters {
 					if p.In != "query" || p.Name == "meta" {
@@ -68,7 +91,29 @@ func TestEveryOperationRefusesWhatItCannotRead(t *testing.T) {
 			}
 		}
 	}
-	if bodies < 70 || queries < 200 {
-		t.Errorf("%d bodies and %d parameters were tried; want those of all operations", bodies, queries)
+	if bodies < 70 || queries < 200 || fields < 200 {
+		t.Errorf("%d bodies, %d of their fields and %d parameters were tried; want those of all operations", bodies, fields, queries)
 	}
+}
+
+// jsonSchema is the part of a schema of the document that says which fields an object has.
+type jsonSchema struct {
+	Ref        string `json:"$ref"`
+	Properties map[string]any
+	AllOf      []*jsonSchema
+}
+
+// fields are those of an object, and one that it does not have.
+func (s *jsonSchema) fields(all map[string]*jsonSchema) map[string]bool {
+	list := map[string]bool{"zz": true}
+	if s.Ref != "" {
+		s = all[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
+	}
+	for name := range s.Properties {
+		list[name] = true
+	}
+	for _, part := range s.AllOf {
+		maps.Copy(list, part.fields(all))
+	}
+	return list
 }
