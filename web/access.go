@@ -142,8 +142,8 @@ func (a *auth) admit(c echo.Context, op *operation, started time.Time) (use *acc
 		ctx = context.WithValue(ctx, credentialKey{}, &held)
 	}
 	c.SetRequest(r.WithContext(ctx))
-	if token != nil && !op.hot && r.ContentLength != 0 {
-		c.Request().Body = &awaitedBody{ReadCloser: r.Body, c: c, auth: a}
+	if body, is := r.Body.(*arriving); is && token != nil && !op.hot {
+		body.r, body.auth = c.Request(), a
 	}
 	if err == nil {
 		err = malformed

@@ -11,13 +11,11 @@ package web
 // takes its count back too. Until then, decoded values may point into it.
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -177,7 +175,7 @@ func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 			return body, nil
 		case err != nil:
 			b.free(body)
-			return nil, err
+			return nil, unread(r, err)
 		case r.ContentLength == int64(len(body.b)):
 			// net/http reports the end together with the last bytes or on the next read;
 			// after a body of the announced length there is nothing left that could fail.
@@ -188,26 +186,6 @@ func (b *bodies) readBytes(c echo.Context, limit int64) (*buffer, error) {
 
 // swiftBody is how long the body of a hot call may take before its token is looked up again.
 const swiftBody = 100 * time.Millisecond
-
-// awaitedBody is the body of a call that a token was admitted for. When all of it has come, it looks the token up
-// again: else a client could send the head of a call, and use a revoked token minutes later.
-type awaitedBody struct {
-	io.ReadCloser
-	c        echo.Context
-	auth     *auth
-	received int64
-}
-
-func (b *awaitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.received += int64(n)
-	if (err == io.EOF || b.received == b.c.Request().ContentLength) && b.auth.ended(b.c.Request()) {
-		over := noLongerGood()
-		b.c.Set(brokenKey, over)
-		return 0, over
-	}
-	return n, err
-}
 
 // grow makes room for more: twice as much, or all that is still announced when that is less.
 func (b *bodies) grow(r *http.Request, body *buffer, limit int64) error {
@@ -301,37 +279,6 @@ func (b *bodies) holdDecoded(r *http.Request, size int64) (done func(), err erro
 		return nil, err
 	}
 	return func() { b.drop(&decoded, heldBy(size)) }, nil
-}
-
-// chunkedBody is a body whose length is not announced. A fault in its chunks is the
-// client's mistake, but net/http has no type for it.
-type chunkedBody struct {
-	io.ReadCloser
-	c echo.Context
-}
-
-func (b *chunkedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	var network net.Error
-	switch {
-	case err == nil, err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled),
-		errors.As(err, &network):
-		return n, err
-	}
-	broken := newProblem(codeMalformed, "The body is not in the chunks that Transfer-Encoding announces: "+
-		strings.TrimPrefix(err.Error(), "http: ")+".")
-	b.c.Set(brokenKey, broken)
-	return n, broken
-}
-
-// receive prepares for a chunked body. The connection is closed behind it: net/http does
-// not tell whether the request also had a Content-Length, and the bytes behind such a
-// request may be read in two ways (RFC 9112, section 6.1).
-func receive(c echo.Context) {
-	if r := c.Request(); r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		r.Body = &chunkedBody{r.Body, c}
-		c.Response().Header().Set("Connection", "close")
-	}
 }
 
 // The hot calls share this code: it reads bodies, writes answers, and makes the problem of a body

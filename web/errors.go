@@ -15,7 +15,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -263,8 +262,6 @@ func (a *answers) problemOf(err error) *problem {
 	// A wait whose time is over ends without an error. So this is a client that sends too slowly.
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return newProblem(codeSlow, "The request did not arrive in time.")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return newProblem(codeMalformed, "The body ended early: less arrived than Content-Length announced.")
 	}
 	return internalProblem(err)
 }

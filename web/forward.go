@@ -291,7 +291,7 @@ func (f *forwarding) patient(c echo.Context) (begin func()) {
 	until(control.SetReadDeadline, 0)
 	if r.Body != nil && r.Body != http.NoBody {
 		until(control.SetReadDeadline, clock.patience.upload)
-		r.Body = &endingBody{r.Body, func() { until(control.SetReadDeadline, 0) }}
+		r.Body = &endingBody{&arriving{ReadCloser: r.Body, r: r}, func() { until(control.SetReadDeadline, 0) }}
 	}
 	return func() { until(control.SetWriteDeadline, clock.patience.write) }
 }
@@ -315,6 +315,9 @@ func (b *endingBody) Read(p []byte) (int, error) {
 func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) error {
 	if r.Context().Err() != nil || errors.Is(cause, errClientGone) {
 		return newProblem(codeClientGone, "The client went away before the answer.")
+	}
+	if broken, is := errors.AsType[*problem](cause); is { // the body did not arrive
+		return broken
 	}
 	f.log.Warn("a call could not be sent on to the node that serves it", "node", at.Node, "url", at.URL, "error", cause)
 	// A connection that was never made cannot have done anything, and a GET changes nothing: both may be repeated.

@@ -47,7 +47,7 @@ const (
 	maxRequestID   = 64
 	minCompressed  = 1 << 10
 	problemKey     = "quern.problem" // where the transformer leaves its problem, for the access log
-	brokenKey      = "quern.broken"  // where a body leaves its problem
+	brokenKey      = "quern.broken"  // where the body is, which has its problem
 	routeUnmatched = "_unmatched"
 )
 
@@ -67,7 +67,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if op == nil || !op.hot {
 			s.answers.setHeaders(c)
 		}
-		receive(c)
+		receive(c, op)
 
 		err := s.guard(c.Request(), op)
 		if err == nil {

@@ -170,8 +170,8 @@ func transform(ctx huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	c := unwrap(ctx)
-	if broken, is := c.Get(brokenKey).(*problem); is {
-		p = broken // huma knows only that the body could not be read
+	if body, is := c.Get(brokenKey).(*arriving); is && body.broken != nil {
+		p = body.broken // huma knows only that the body could not be read
 		ctx.SetStatus(p.Status)
 	}
 	p.RequestID = c.Response().Header().Get(headerRequestID)

@@ -117,7 +117,7 @@ func (x *shardCall) readBody() error {
 	text, err := io.ReadAll(http.MaxBytesReader(x.c.Response(), x.c.Request().Body, maxBodyBytes))
 	x.body = text
 	if err != nil {
-		return err
+		return unread(x.c.Request(), err)
 	}
 	return asText(text)
 }
@@ -275,8 +275,7 @@ func (x *shardCall) relay(p *shardPart) error {
 	x.linked(p)
 	x.c.Response().Header().Set("Content-Type", p.header.Get("Content-Type"))
 	x.c.Response().WriteHeader(cmp.Or(p.status, http.StatusOK))
-	_, err := x.c.Response().Write(p.text)
-	return err
+	return p.write(x.c)
 }
 
 // linked takes over the headers of a shard's answer that are about the thing that was made or changed.

@@ -157,13 +157,19 @@ func beginAnswer(t *testing.T, address, path string, headers ...string) io.Reade
 	return answer.Body
 }
 
-// beginHTTP2 asks for path over HTTP/2 and reads no more than the head of the answer.
-func (f *fixture) beginHTTP2(path string) io.Reader {
-	f.Helper()
+// overHTTP2 serves the server over HTTP/2 as well.
+func (f *fixture) overHTTP2() *httptest.Server {
 	over := httptest.NewUnstartedServer(f.server.Handler())
 	over.EnableHTTP2 = true
 	over.StartTLS()
 	f.Cleanup(over.Close)
+	return over
+}
+
+// beginHTTP2 asks for path over HTTP/2 and reads no more than the head of the answer.
+func (f *fixture) beginHTTP2(path string) io.Reader {
+	f.Helper()
+	over := f.overHTTP2()
 	client := over.Client()
 	client.Transport.(*http.Transport).DisableCompression = true // else all of it fits into buffers
 	answer, err := client.Get(over.URL + path)

@@ -268,7 +268,7 @@ func peek(c echo.Context, into any) error {
 	r := c.Request()
 	read, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
 	if _, large := errors.AsType[*http.MaxBytesError](err); err != nil && !large {
-		return err
+		return unread(r, err)
 	}
 	c.Set(peekedKey, read)
 	_ = json.Unmarshal(read, into)

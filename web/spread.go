@@ -91,6 +91,14 @@ func (p *part) relay(c echo.Context) error {
 		}
 	}
 	c.Response().WriteHeader(p.status)
+	return p.write(c)
+}
+
+// write sends the text on. An answer without a text, such as 204, may not even write none: HTTP/2 refuses that.
+func (p *part) write(c echo.Context) error {
+	if len(p.text) == 0 {
+		return nil
+	}
 	_, err := c.Response().Write(p.text)
 	return err
 }
