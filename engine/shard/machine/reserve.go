@@ -247,6 +247,7 @@ func (m *Machine) ReserveBriefly(q *Request, views []*backlog.View, most int, no
 func (m *Machine) Hold(r *Record, index uint32, charge backlog.Charge, consumer string, now, deadline queue.Time) Pick {
 	d := r.Details()
 	m.Stats.Operations -= uint64(d.Operations)
+	m.Stats.cover(r, -uint64(d.Operations)) // a rule that is about to be set may cover it already
 	if d.timeout != 0 {
 		deadline = min(deadline, now.Add(d.timeout))
 	}

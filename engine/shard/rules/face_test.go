@@ -299,3 +299,27 @@ func TestReplayOntoAYoungerRow(t *testing.T) {
 		t.Error("a row that is cut off is read")
 	}
 }
+
+// Chunks that are handed out while a rule is being prepared are not counted as covered when it comes into effect.
+func TestReserveBesideARule(t *testing.T) {
+	t.Parallel()
+	s, r := ruling(t, 3)
+	id := s.Insert(&queue.NewSubmission{Meta: queue.Meta{acme.Entry}, Chunks: queue.Chunks{Count: 3, Prefix: "p/"}, OperationsPerChunk: 5})
+	other := s.Insert(&queue.NewSubmission{Chunks: queue.Chunks{Count: 2, Prefix: "p/"}, OperationsPerChunk: 7})
+	in := r.draft(acme, func(queue.Ruling) queue.Ruling { return queue.PausedByRule })
+	s.Take(id, 1)
+	s.Take(other, 1)
+	m := s.Machine
+	if got := m.Stats.OperationsReady(m.Backlog); got != 9+10+7 {
+		t.Errorf("before the rule %d operations are ready, want 26", got)
+	}
+	m.Backlog.Rules.SetValue(acme.Entry, queue.PausedByRule)
+	if got := m.Stats.OperationsReady(m.Backlog); got != 7 {
+		t.Errorf("under the rule %d operations are ready, want the 7 of the other submission", got)
+	}
+	r.reconcile(in)
+	m.Backlog.Rules.SetValue(acme.Entry, queue.Unruled)
+	if got := m.Stats.OperationsReady(m.Backlog); got != 26 || m.Stats.Covered != [2]uint64{} {
+		t.Errorf("after the rule %d operations are ready, and %d covered; want 26 and none", got, m.Stats.Covered)
+	}
+}
