@@ -196,7 +196,7 @@ func (x *inserting) answerMany(c echo.Context, list []queue.Insertion) error {
 func (x *inserting) refusal(c echo.Context, i int, err error) wire.InsertResult {
 	p := x.answers.problemOf(narrowRefusal(c.Request().Context(), err))
 	if p.Status >= http.StatusInternalServerError {
-		if leftOut, ok := x.lines.take(lineKind{"insert-batch", "one: " + p.Code}, x.auth.clock.elapsed()); ok {
+		if leftOut, ok := x.lines.take(lineKind{"insert-batch", "one: " + p.Code, true}, x.auth.clock.elapsed()); ok {
 			x.log.Error("insert of many: a submission", slog.Int("number", i),
 				slog.String("path", clip(c.Request().URL.Path)), slog.Any("error", err), slog.Int("left_out", leftOut))
 		}

@@ -11,15 +11,19 @@ import (
 
 // This file bounds how many lines calls that fail write to the log: anyone can send
 // millions. The first ten lines of a kind are written, then one a second; the next line of
-// the kind has the number of those that were left out.
+// the kind has the number of those that were left out. Failures of the server do not share
+// the bound of all kinds with refusals: clients that send nonsense cannot hide them.
 const (
 	lineEvery, lineBurst   = time.Second, 10 * time.Second            // of one kind
 	linesEvery, linesBurst = time.Second / 10, 100 * time.Second / 10 // of all kinds
 )
 
-// lineKind has the two things by which lines are counted. There are as many kinds as operations
+// lineKind has the things by which lines are counted. There are as many kinds as operations
 // times codes.
-type lineKind struct{ operation, code string }
+type lineKind struct {
+	operation, code string
+	ours            bool // a failure of the server
+}
 
 // lines counts the lines of each kind.
 //
@@ -29,7 +33,7 @@ type lines struct {
 	leftOut prometheus.Counter
 
 	mu  sync.Mutex
-	all access.Pace
+	all map[bool]*access.Pace // by lineKind.ours
 	of  map[lineKind]*lineCount
 }
 
@@ -39,7 +43,7 @@ type lineCount struct {
 }
 
 func newLines() *lines {
-	return &lines{of: map[lineKind]*lineCount{}, leftOut: prometheus.NewCounter(prometheus.CounterOpts{
+	return &lines{of: map[lineKind]*lineCount{}, all: map[bool]*access.Pace{false: {}, true: {}}, leftOut: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quern_log_lines_left_out_total",
 		Help: "Total number of lines about failed calls that the server omitted from the log because there were " +
 			"too many.",
@@ -55,7 +59,7 @@ func (l *lines) take(kind lineKind, at time.Duration) (leftOut int, ok bool) {
 		of = new(lineCount)
 		l.of[kind] = of
 	}
-	if of.pace.Take(at, lineEvery, lineBurst) > 0 || l.all.Take(at, linesEvery, linesBurst) > 0 {
+	if of.pace.Take(at, lineEvery, lineBurst) > 0 || l.all[kind.ours].Take(at, linesEvery, linesBurst) > 0 {
 		of.leftOut++
 		l.leftOut.Inc()
 		return 0, false

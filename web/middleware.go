@@ -340,7 +340,7 @@ func (s *Server) account(c echo.Context, op *operation, failure *problem, starte
 	}
 	leftOut := 0
 	if !s.log.Enabled(ctx, slog.LevelDebug) { // with Debug every call has a line
-		kind, may := lineKind{routeUnmatched, strconv.Itoa(worst)}, false
+		kind, may := lineKind{routeUnmatched, strconv.Itoa(worst), worst >= http.StatusInternalServerError}, false
 		if op != nil {
 			kind.operation = op.id
 		}
