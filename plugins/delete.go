@@ -14,14 +14,14 @@ import (
 
 // Delete removes a version that is not in use, with its compiled code.
 func (x *Versions) Delete(name, text string, change Change) error {
-	v, err := x.known.find(name, text)
-	if err != nil {
-		return err
-	}
 	x.known.changes.Lock()
 	defer x.known.changes.Unlock()
 	x.open.opening.Lock() // nothing of it is opened meanwhile
 	defer x.open.opening.Unlock()
+	v, err := x.known.find(name, text)
+	if err != nil {
+		return err
+	}
 	p := x.known.named(name)
 	record, _ := p.state()
 	if !change.holds(record.Revision) {

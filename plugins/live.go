@@ -45,6 +45,9 @@ func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (api.Pl
 			Message: "The version cannot be used by this server: " + v.state.Load().reason}
 	}
 	p := x.known.named(name)
+	if p == nil { // deleted meanwhile
+		return api.PluginTried{}, unknownPlugin(name)
+	}
 	config, err := x.scorers.configFor(p, v, &strategy.Scored{Config: d.Config})
 	if err != nil {
 		return api.PluginTried{}, err
@@ -62,7 +65,7 @@ func (x *Versions) Try(ctx context.Context, name, text string, d DryRun) (api.Pl
 		return api.PluginTried{}, queue.Invalid("/config", "is refused by the plugin: %s", fault.Error())
 	}
 	if err != nil {
-		return api.PluginTried{}, fmt.Errorf("plugins: dry run: %w", err)
+		return api.PluginTried{}, fmt.Errorf("plugins: dry run: %w", crowded(err))
 	}
 	out := api.PluginTried{Report: api.PluginReport{Instructions: v.report.Instructions}}
 	if err := dryRun(ctx, u.host, v.manifest, &out.Report); err != nil {

@@ -71,7 +71,7 @@ func (b *sandboxes) openInTurn(ctx context.Context, sum queue.SHA256, config []b
 	v, store, closed := b.known.versions[sum], b.known.store, b.known.closed
 	b.known.mu.RUnlock()
 	if v == nil || store == nil || closed {
-		return nil, errors.New("plugins: there is no such version")
+		return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "The version was deleted, or the server stops."}
 	}
 	key := useKey{sum, string(config)}
 	now := b.now()
