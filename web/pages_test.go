@@ -228,3 +228,21 @@ func TestAttemptsOfAChunkAreReported(t *testing.T) {
 		}
 	}
 }
+
+// A map of the largest submission has as many cells as asked for, which count all chunks that it looks at.
+func TestMapOfTheLargestSubmission(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.insert(fmt.Sprintf(`{"chunks":{"count":%d,"prefix":"x/"}}`, uint32(api.MaxChunks))).ID
+	for _, cells := range []int{1, 2, 3, 5, 500, 1000} {
+		var m api.ChunkMap
+		f.do("GET", fmt.Sprintf("/v1/submissions/%s/map?cells=%d", id, cells), "", 200, &m)
+		looks := uint32(0)
+		for _, n := range m.Ready {
+			looks += n
+		}
+		if want := uint32(api.MaxChunks-1)/m.Every + 1; len(m.Ready) > cells || uint64(len(m.Ready))*uint64(m.Each) < api.MaxChunks || looks != want {
+			t.Errorf("%d cells: %d cells of %d chunks count %d; want all chunks in cells, and %d of them counted", cells, len(m.Ready), m.Each, looks, want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ const MaxMapped = 1 << 20
 // costs the same. It covers several moments, because others work between any two slices.
 func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
 	each uint32) (out api.ChunkMap, err error) {
-	cells := func() []uint32 { return make([]uint32, (to-from+each-1)/each) }
+	cells := func() []uint32 { return make([]uint32, (to-from-1)/each+1) }
 	every := (to-from-1)/MaxMapped + 1
 	out = api.ChunkMap{From: from, To: to, Each: each, Every: every,
 		Ready: cells(), Waiting: cells(), Reserved: cells(), Done: cells(), Dead: cells(), Skipped: cells()}
@@ -24,7 +24,7 @@ func (ins *Inspector) Map(ctx context.Context, id queue.SubmissionID, from, to,
 		queue.ChunkDone: out.Done, queue.ChunkDead: out.Dead, queue.ChunkSkipped: out.Skipped,
 		queue.ChunkForwarded: out.Skipped}
 	count := func(index uint32, state queue.ChunkState) { of[state][(index-from)/each]++ }
-	looks := (to - from + every - 1) / every
+	looks := (to-from-1)/every + 1
 	at := func(look uint32) uint32 {
 		first := from + look*every
 		return first + min(to-1-first, scattered(look)%every)
