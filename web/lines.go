@@ -43,7 +43,8 @@ type lineCount struct {
 }
 
 func newLines() *lines {
-	return &lines{of: map[lineKind]*lineCount{}, all: map[bool]*access.Pace{false: {}, true: {}}, leftOut: prometheus.NewCounter(prometheus.CounterOpts{
+	all := map[bool]*access.Pace{false: {}, true: {}}
+	return &lines{of: map[lineKind]*lineCount{}, all: all, leftOut: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quern_log_lines_left_out_total",
 		Help: "Total number of lines about failed calls that the server omitted from the log because there were " +
 			"too many.",
