@@ -1,4 +1,3 @@
-//quern:overlapping
 package plugins_test
 
 import (
