@@ -60,7 +60,7 @@ vet: prepare
 test-race: prepare
 	$(MEMORY) $(RACED) -skip "$$(internal/kind.sh sequential)" $$(internal/kind.sh other)
 test-sequential: prepare
-	$(MEMORY) $(TEST) -run "$$(internal/kind.sh sequential)" $$(internal/kind.sh with)
+	$(MEMORY) $(TEST) -run "$$(internal/kind.sh sequential)" $$(internal/kind.sh with sequential)
 test-overlap: prepare
 	$(INSTALL) postgresql
 	$(MEMORY) $(RACED) -run "$$(internal/kind.sh overlapping)" $$(internal/kind.sh mixed)
@@ -74,7 +74,7 @@ test-processes: prepare
 # Of these, the tests of what a disk has after a kill or a loss.
 test-kills: prepare
 	$(INSTALL) postgresql
-	$(TEST) -parallel 3 -run "$$(internal/kind.sh killing)" $$(internal/kind.sh kills)
+	$(TEST) -parallel 3 -run "$$(internal/kind.sh killing)" $$(internal/kind.sh with killing)
 # The behaviours once more, of a cluster.
 test-nodes: prepare
 	$(INSTALL) postgresql

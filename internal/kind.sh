@@ -4,27 +4,22 @@
 #   mixed      under the race detector only the tests with the line //quern:overlapping run, in which calls, streams or nodes overlap. The
 #              others run without it: they do one thing after another.
 #   processes  they start processes, whose races the detector does not see, or run for long: always without it.
-# kind.sh killing: the names of those tests of the kind processes that kill something or are about a full or lost disk, as -run and -skip take
-# them; kind.sh kills: the folders with such tests. They run on the disk, and the rest in memory.
-# kind.sh other: those of all other packages, which are tested under the race detector.
+#              Those with the line //quern:killing kill something or are about a full or lost disk: they run on the disk, and the rest in memory.
+# kind.sh other: those of all other packages, which are tested under the race detector. In those, a test with the line //quern:sequential does
+# one thing after the other, at length, and other tests do the same at once: it runs without the detector.
 #
-# In those, a test with the line //quern:sequential does one thing after the other, at length, and other tests do the same at once: it runs
-# without the detector. kind.sh with: the folders with such tests.
-# Before the package clause, both lines are of all tests of the file. kind.sh overlapping and kind.sh sequential: the names of the tests, as -run
-# and -skip take them.
+# kind.sh overlapping, killing or sequential: the names of the tests with the line, as -run and -skip take them. Before the package clause, a
+# line is of all tests of the file. kind.sh with LINE: the folders with such tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 search() { grep -r --include='*.go' --exclude-dir=node_modules "$@" cmd engine examples internal plugins sdk wasm web; }
 folders() { xargs -n1 dirname | sort -u | sed 's|^|./|'; }
-killing='Kill|Crash|Loses|Histories|Power|Disk|Standby|Backup'
 marked() { search -lxE "//quern:tests $1" | folders; }
 
 case $1 in
 other) go list ./... | grep -vxF "$(marked '.*' | xargs go list)" ;;
-killing) echo "$killing" ;;
-kills) search -lE "^func Test[A-Za-z0-9_]*($killing)" | folders | grep -xF "$(marked processes)" ;;
-with) search -lxF //quern:sequential | folders ;;
-overlapping | sequential)
+with) search -lxF "//quern:$2" | folders ;;
+overlapping | killing | sequential)
 	names=$(search -lxF "//quern:$1" | xargs awk -v line="//quern:$1" '
 		FNR == 1 { file = 0; mark = 0 }
 		$0 == line { mark = 1 }

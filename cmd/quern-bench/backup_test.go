@@ -6,6 +6,8 @@ import (
 )
 
 // The suite ends on a small scale, and leaves every figure that it promises.
+//
+//quern:killing
 func TestBackupsOnASmallScale(t *testing.T) {
 	t.Parallel()
 	r := &run{options: options{dir: t.TempDir(), progress: func(line string) { t.Log(line) }}, report: &report{}}

@@ -26,6 +26,8 @@ import (
 // The last entry about a resource has the state that the server shows.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 6), QUERN_CRASH_SEED repeats a run's choices.
+//
+//quern:killing
 func TestAuditKillNine(t *testing.T) {
 	t.Parallel()
 	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 6), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())

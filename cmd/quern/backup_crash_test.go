@@ -67,6 +67,8 @@ func whole(t *testing.T, path string) bool {
 
 // After kill -9 of the server at any moment of a backup there is a whole backup or none, and the server goes on without what was left of
 // it. After kill -9 of a restore no server starts on the unfinished directory, and the same restore goes on to the end.
+//
+//quern:killing
 func TestBackupCrash(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -126,6 +128,8 @@ func refusedHalf(t *testing.T, program, data string) {
 
 // A backup for which the disk has no room is refused, and the server goes on; a restore that fills the disk fails, no server starts on it,
 // and with room it goes on to the end.
+//
+//quern:killing
 func TestBackupOnFullDisk(t *testing.T) {
 	t.Parallel()
 	program, disk := quernLink(t, quernCopy(t)), smallDisk(t, "64m")
@@ -188,6 +192,8 @@ func TestBackupOnFullDisk(t *testing.T) {
 }
 
 // Kill -9 of the restore of a queue at any moment: the same restore goes on to the end, and the damaged files are kept.
+//
+//quern:killing
 func TestKillNineOfQueueRestore(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -231,6 +237,8 @@ func TestKillNineOfQueueRestore(t *testing.T) {
 
 // On a full disk, the restore of a queue says so, and leaves everything as it was. Once there is room it succeeds. The room grows by
 // little, so that the restores end at different steps.
+//
+//quern:killing
 func TestQueueRestoreOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {

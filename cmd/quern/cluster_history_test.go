@@ -35,6 +35,8 @@ import (
 // The queue of the one cluster has one shard, that of the other three. Each of them sees one such event of each kind, or fewer on a machine
 // that needs longer than a test may take. QUERN_HISTORY_ROUNDS sets another number (`make soak` does), QUERN_HISTORY_SEED repeats their
 // choice.
+//
+//quern:killing
 func TestClusterHistories(t *testing.T) {
 	t.Parallel()
 	seed := envNumber(t, "QUERN_HISTORY_SEED", rand.Uint64())

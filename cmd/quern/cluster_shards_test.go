@@ -19,6 +19,8 @@ import (
 // Two nodes have two shards each, and groups move between all four while producers and consumers ask both nodes. A node is killed during a
 // move: at times the one with the shard that the group leaves, at times the one with the shard that takes it. The other node takes over.
 // QUERN_CRASH_ROUNDS sets how often (default 2). The checks are those of TestKillNineShards, with the limit by the group.
+//
+//quern:killing
 func TestClusterMovesGroupsThroughKills(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)

@@ -25,6 +25,8 @@ import (
 
 // Machines of a cluster are killed again and again, and each loses its disk. The checks of TestKillNine hold here too, because the database
 // has all that was acknowledged.
+//
+//quern:killing
 func TestClusterLosesItsMachines(t *testing.T) {
 	t.Parallel()
 	database, node := pgtest.Begin(t), 0

@@ -16,6 +16,8 @@ import (
 // write. Each tick has exactly one submission then, none is left out, and the counters say the same.
 //
 // QUERN_CRASH_ROUNDS and QUERN_CRASH_SEED are as for TestKillNine; the rounds are a quarter here.
+//
+//quern:killing
 func TestBehaviour080KillNineSchedules(t *testing.T) {
 	t.Parallel()
 	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 36)/4, envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())

@@ -22,6 +22,8 @@ import (
 // The queue has one shard, and gets two and then four while work runs. Producers create groups by using them, an operator moves groups and
 // drains shards, and the server is killed in the middle of all this. The checks of TestKillNine hold over the shards. After each start,
 // the queue, its shards and its groups have the numbers that producers and consumers know. Each group is whole in one shard.
+//
+//quern:killing
 func TestKillNineShards(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)

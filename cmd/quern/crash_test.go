@@ -26,12 +26,16 @@ import (
 // that no chunk is lost or held twice at once, that a repeated insert is one submission, and that a limit holds.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 20; `make soak` sets more), QUERN_CRASH_SEED repeats a run's choices.
+//
+//quern:killing
 func TestKillNine(t *testing.T) {
 	t.Parallel()
 	killNine(t, envNumber(t, "QUERN_CRASH_ROUNDS", 20), func(*oracle, string) {})
 }
 
 // The same holds when the server keeps snapshots, and loses its stores with every other kill.
+//
+//quern:killing
 func TestKillNineLosesStores(t *testing.T) {
 	t.Parallel()
 	snapshots, lost := filepath.Join(t.TempDir(), "snapshots"), 0

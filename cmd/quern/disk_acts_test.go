@@ -102,6 +102,8 @@ var askingActs = strings.Fields("validate-strategy preview explain compare why p
 // An act that gets 507 from the kept room is tried again for five seconds. On a busy machine, all acts in one queue got 507 for at
 // least 20 milliseconds in four of five whole runs, and in none of five later ones. The cause is not known yet, so the log shows the disk
 // at that moment. If the room stays away, the test fails.
+//
+//quern:killing
 func TestActsOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {

@@ -17,6 +17,8 @@ import (
 
 // The kernel makes a file system read-only under a running server when it finds it damaged. Nothing is acknowledged from then on, reads go
 // on, no start is possible, and once the file system is fixed a start has all that was acknowledged.
+//
+//quern:killing
 func TestDiskTurnsReadOnly(t *testing.T) {
 	t.Parallel()
 	disk := smallExt4(t, "48m")

@@ -86,6 +86,8 @@ func (b *busyQueues) fillDisk(s *server, queues, outputBytes int) {
 // A server that is killed on a full disk starts on it again, as often as docs/GUARANTEES.md says. Each time, a filler takes all the room
 // that is left. The log of each queue is long by then, and there is no room to copy all logs into their files. Each start takes up to 9 KiB
 // of the ballast for each queue, and nothing else. QUERN_FULL_DISKS=all tries every combination, as make soak does.
+//
+//quern:killing
 func TestFullDiskStarts(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()

@@ -18,6 +18,8 @@ import (
 
 // On a really full disk inserts are refused with advice, completions still get through, and nothing that was answered is lost. Once there
 // is room, inserts are taken again without a restart.
+//
+//quern:killing
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, "32m")
@@ -72,6 +74,8 @@ func TestFullDisk(t *testing.T) {
 // A server starts on a disk that is full to the last byte, also after it gave the room for completions away and was killed. It takes no
 // inserts into that room then, completions go through, and whatever needs room that is not there says so: 507, not 500. When there is room
 // all goes on without a restart.
+//
+//quern:killing
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, disk := range map[string]func(*testing.T, string) string{"tmpfs": smallDisk, "ext4": smallExt4} {
@@ -295,6 +299,8 @@ func (d diskUser) untilInserted() {
 
 // A disk that the queue itself has filled has room again when the work is over: once it is cancelled and its retention is over, the files
 // give back what they do not need, and inserts are taken again, without a restart.
+//
+//quern:killing
 func TestFullDiskIsFreed(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, "96m")

@@ -17,6 +17,8 @@ import (
 
 // A follower of the ends goes on over kills of the server, without noticing them. It gets every end that was acknowledged, once and in the
 // order of the places, from the history, from the journal and as they come. So does a follower that comes later and begins with all.
+//
+//quern:killing
 func TestFollowEndsOverKills(t *testing.T) {
 	t.Parallel()
 	const each, kills = 40, 3

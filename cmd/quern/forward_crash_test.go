@@ -21,6 +21,8 @@ import (
 // "dead", and a bulk operation carries some of another queue there. In the end every chunk that failed has exactly one copy.
 //
 // QUERN_CRASH_ROUNDS sets how often (default 8), QUERN_CRASH_SEED repeats a run's choices.
+//
+//quern:killing
 func TestForwardKillNine(t *testing.T) {
 	t.Parallel()
 	rounds, seed := envNumber(t, "QUERN_CRASH_ROUNDS", 8), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())

@@ -162,6 +162,8 @@ func chunkName(submission string, index int) string { return fmt.Sprint(submissi
 
 // With a restart grace a limit holds for the workers that really work, though the server is killed with SIGKILL again and again: they have
 // their chunks again before anything that the limit counts is handed out.
+//
+//quern:killing
 func TestLimitHoldsThroughKillNine(t *testing.T) {
 	t.Parallel()
 	rounds, seed := int(envNumber(t, "QUERN_GRACE_ROUNDS", 12)), envNumber(t, "QUERN_CRASH_SEED", rand.Uint64())

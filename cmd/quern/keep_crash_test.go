@@ -45,6 +45,8 @@ func killedAt(t *testing.T, random *rand.Rand, most time.Duration, tmp string, a
 
 // Kill -9 of a check or a repair at any moment leaves the directory as it was, byte for byte. A repaired copy is there whole or not at all.
 // Run again, both come to their end, and a server goes on in the directory that was checked.
+//
+//quern:killing
 func TestKillNineOfCheckAndRepair(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -96,6 +98,8 @@ func TestKillNineOfCheckAndRepair(t *testing.T) {
 
 // A restore of a backup with increments is killed with SIGKILL, at any moment. No server starts on the unfinished directory. The same
 // command goes on to the end, with all that is in the last increment.
+//
+//quern:killing
 func TestKillNineOfRestore(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -148,6 +152,8 @@ func isThere(path string) bool {
 
 // Kill -9 of `backup --since`, or of the server that it asks, at any moment leaves a whole increment or none, and the earlier backup as it
 // was. The next increment continues that backup, and the two restore everything.
+//
+//quern:killing
 func TestKillNineOfIncrement(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

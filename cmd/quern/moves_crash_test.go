@@ -33,6 +33,8 @@ const heldAppends = `FROM pg_stat_activity WHERE state = 'active' AND query LIKE
 // before the new shard adopts it, and before the catalogue knows. Then a node is killed: the one that makes the moves, or the one
 // whose shards take the groups. The database loses the writes under way, or makes them after the death of the node. The other node ends
 // the moves. Every group is in its new shard then, with its limit and its idempotency keys.
+//
+//quern:killing
 func TestKillNineBetweenStepsOfMoves(t *testing.T) {
 	t.Parallel()
 	first := rand.IntN(4)

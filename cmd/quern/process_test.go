@@ -307,6 +307,8 @@ func TestUntilEmptySaysWhatItWaitsFor(t *testing.T) {
 }
 
 // A consumer that is killed takes its commands with it, so that none works on a chunk that is handed out again.
+//
+//quern:killing
 func TestKilledWorkTakesItsCommands(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

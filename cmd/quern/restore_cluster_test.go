@@ -18,6 +18,8 @@ import (
 )
 
 // Kill -9 of a restore into a cluster, at any moment: the same command goes on to the end, and a node then serves all that is in the backup.
+//
+//quern:killing
 func TestKillNineOfRestoreIntoACluster(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -7,6 +7,8 @@ import (
 )
 
 // A queue of several shards is one queue of a backup.
+//
+//quern:killing
 func TestQueuesOfABackup(t *testing.T) {
 	t.Parallel()
 	for want, names := range map[string][]string{

@@ -20,6 +20,8 @@ import (
 // inserted exactly once, and the results that were printed before a kill still hold.
 //
 // QUERN_CRASH_SEED repeats a run's choices.
+//
+//quern:killing
 func TestSubmitLinesKillNine(t *testing.T) {
 	t.Parallel()
 	const lines, kills = 6000, 4

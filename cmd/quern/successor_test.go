@@ -13,6 +13,8 @@ import (
 // A worker is killed with SIGKILL. Its chunks begin again as soon as another process works under its name, with a try
 // counted, though deadlines and the grace are an hour away. A second kill does the same. Under names that are drawn,
 // the grace decides.
+//
+//quern:killing
 func TestSuccessorOfAKilledWorker(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {

@@ -123,6 +123,8 @@ func positions(t *testing.T, work string, seed uint64, kind byte, tried int, rnd
 
 // Whichever write is the last that the disk has room for, only work that reached the disk is acknowledged, and a start with room again has
 // all of it.
+//
+//quern:killing
 func TestFullDisk(t *testing.T) {
 	seed := uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)

@@ -175,6 +175,8 @@ func number(t *testing.T, variable string, usual int) int {
 
 // After a power failure at any moment, whichever unsynced writes reached the disk, the server starts and has all that it acknowledged.
 // QUERN_POWER_STATES is the number of states to try, QUERN_POWER_SEED selects them.
+//
+//quern:killing
 func TestPowerLoss(t *testing.T) {
 	states, seed := number(t, "QUERN_POWER_STATES", 1000), uint64(number(t, "QUERN_POWER_SEED", int(rand.Uint32()>>1)+1))
 	t.Logf("QUERN_POWER_SEED=%d", seed)

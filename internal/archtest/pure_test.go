@@ -51,8 +51,8 @@ func kindsOf(s source) (kinds []string) {
 	return kinds
 }
 
-// The lines that have a test run without the race detector, or under it, where the others of its package do not.
-const sequential, overlapping = "//quern:sequential", "//quern:overlapping"
+// The lines that have a test run without the race detector, under it, or on the disk, where the others of its package do not.
+const sequential, overlapping, killing = "//quern:sequential", "//quern:overlapping", "//quern:killing"
 
 // A test that runs without the race detector alone starts no goroutine. Tests of the same name run in the same way, because
 // internal/kind.sh distinguishes them by name.
@@ -75,7 +75,7 @@ func TestSequentialTestsStartNothing(t *testing.T) {
 		kind := kindOf[s.pkg]
 		for _, f := range tests(s) {
 			alone, overlaps := hasLine(s.file, f, sequential), hasLine(s.file, f, overlapping)
-			if alone && kind != "" || overlaps && kind != "mixed" {
+			if alone && kind != "" || overlaps && kind != "mixed" || hasLine(s.file, f, killing) && kind != "processes" {
 				findings = append(findings, s.at(f)+": the line changes nothing in its package, which is of the kind "+strconv.Quote(kind))
 			}
 			if kind != "" && kind != "mixed" {

@@ -31,6 +31,8 @@ func wantBatches(t *testing.T, b *Backend, name string, want ...string) {
 }
 
 // A server that is killed again and again in the middle of appends loses none that it acknowledged, and no append fails.
+//
+//quern:killing
 func TestKilledServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	own := pgtest.Begin(t)
@@ -85,6 +87,8 @@ func TestKilledServerLosesNothing(t *testing.T) {
 }
 
 // After a primary is killed for good, and its synchronous standby promoted, every acknowledged batch is there, and the appends go on.
+//
+//quern:killing
 func TestPromotedStandbyHasAll(t *testing.T) {
 	t.Parallel()
 	own := pgtest.Begin(t)
