@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 export CGO_ENABLED := 1
 # SQLite calls fsync, which also writes the time of the last change, unless it is told that fdatasync can be relied on.
-export CGO_CFLAGS ?= -O2 -g -DHAVE_FDATASYNC
+export CGO_CFLAGS ?= -O2 -DHAVE_FDATASYNC
 # The race detector waits a second at the end of each process, for reports that other goroutines are about to make. A report that has begun is
 # waited for without it.
 export GORACE ?= atexit_sleep_ms=0
