@@ -97,6 +97,8 @@ func TestFairByGroupAndSubmission(t *testing.T) {
 }
 
 // Fair by time counts how long the chunks of all shards were held. A user whose chunks take three times as long gets a third of them.
+//
+//quern:sequential
 func TestFairByTimeOverShards(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1_700_000_000_000)

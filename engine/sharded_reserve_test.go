@@ -85,6 +85,8 @@ func TestShardsMakeOneOrder(t *testing.T) {
 }
 
 // Behaviour 119: Random takes every chunk of all shards with the same probability, whatever the shards have.
+//
+//quern:sequential
 func TestRandomIsUniformOverShards(t *testing.T) {
 	t.Parallel()
 	e, w := openSharded(t, t.TempDir(), 4)

@@ -10,6 +10,8 @@ import (
 
 // A store whose contents are gone gives their room back, and the remaining ones read as before, also when it is opened
 // again.
+//
+//quern:sequential
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	for name, every := range map[string]int{ // so many-th submission stays, of a megabyte each

@@ -126,6 +126,8 @@ func (m *singlesModel) disjoint() {
 }
 
 // Packed contents read like those of a map, for all sequences of calls.
+//
+//quern:sequential
 func TestSinglesLikeAMap(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
