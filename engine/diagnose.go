@@ -124,7 +124,7 @@ func (f *frames) diagnose(name string, frame *Frame) *diagnosis.Queue {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.outlook.OfQueue(diagnosis.Counters{Queue: name, At: frame.At, Stats: &frame.Stats.Stats, Rates: &frame.Stats.Rates,
-		MemoryFull: frame.Stats.MemoryFull})
+		MemoryShort: frame.memoryShort})
 }
 
 // holder finds the consumer that holds the places of a value that does not move.

@@ -154,7 +154,7 @@ func TestDiagnosisOfAQueueIsBounded(t *testing.T) {
 	}
 }
 
-// While the server refuses inserts because of the memory in use, the frames and the lists of queues say so.
+// The lists of queues warn before the server refuses inserts because of the memory in use. While it does, the numbers say so, too.
 func TestFullMemoryIsShown(t *testing.T) {
 	t.Parallel()
 	var used atomic.Int64
@@ -165,16 +165,18 @@ func TestFullMemoryIsShown(t *testing.T) {
 	}
 	defer closed(t, e)
 	q := e.queues[DefaultQueue]
-	for _, full := range []bool{false, true, false} {
-		used.Store(99)
-		if full {
-			used.Store(100)
-		}
+	for _, step := range []struct {
+		used int64
+		full uint8
+		says string
+	}{{89, 0, ""}, {90, 0, "90 % or more of memory-limit"}, {100, 1, "inserts are refused"}, {99, 0, "90 % or more of memory-limit"}, {0, 0, ""}} {
+		used.Store(step.used)
 		e.shared.measure(&e.options)
 		q.sample(queue.At(time.Now()), nil)
 		_, now := q.Questions.Brief(t.Context())
-		if said := strings.Contains(strings.Join(now.Alarms, "\n"), "memory-limit"); said != full || q.Frame().Stats.MemoryFull != full {
-			t.Errorf("%d bytes of 100 in use: memory_full is %t, and the alarms are %q", used.Load(), q.Frame().Stats.MemoryFull, now.Alarms)
+		alarms, full := strings.Join(now.Alarms, "\n"), q.Frame().Stats.Stats.MemoryFull
+		if !strings.Contains(alarms, step.says) || (step.says == "") != (alarms == "") || full != step.full {
+			t.Errorf("%d bytes of 100 in use: memory_full is %d, and the alarms are %q", step.used, full, alarms)
 		}
 	}
 }

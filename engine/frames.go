@@ -38,6 +38,8 @@ type Frame struct {
 	Stats  api.StatsFrame
 	Keys   api.KeysFrame
 
+	memoryShort bool // LiveLimit.MemoryShort
+
 	paced, unpaced uint64 // values at their limits: with a pace of their own, and without one because there are too many
 }
 
@@ -101,7 +103,8 @@ func (q *Queue) sample(now queue.Time, shown []queue.MetaKey) {
 	rules := q.shard.Rules.List()
 	frame := &Frame{Number: 1, At: now, Keys: api.KeysFrame{Queue: askedAs(q), At: now.API(), Keys: []api.KeyFrame{}},
 		Stats: api.StatsFrame{Queue: askedAs(q), At: now.API(), Stats: q.shard.Stats().Stats, Rules: firstRules(rules),
-			RulesTotal: len(rules), MemoryFull: q.e.shared.live.MemoryFull()}}
+			RulesTotal: len(rules)},
+		memoryShort: q.e.shared.live.MemoryShort()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.last.Load(); before != nil {

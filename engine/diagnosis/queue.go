@@ -31,7 +31,7 @@ type Counters struct {
 	Stats *api.Stats
 	Rates *api.Rates
 
-	MemoryFull bool // the server refuses inserts because of the memory in use
+	MemoryShort bool // the server nears its limit of memory, and refuses inserts at it
 }
 
 // Queue is a diagnosis of a queue: its causes, and what its sentence says besides them.
@@ -106,8 +106,11 @@ func (d *Queue) alarms() []string {
 	if d.counters.Stats.DiskFull > 0 {
 		list = append(list, "the disk is full")
 	}
-	if d.counters.MemoryFull {
+	switch {
+	case d.counters.Stats.MemoryFull > 0:
 		list = append(list, "inserts are refused: the server uses all memory that memory-limit allows")
+	case d.counters.MemoryShort:
+		list = append(list, "the server uses 90 % or more of memory-limit, and will refuse inserts when it uses all")
 	}
 	for i := range d.Causes {
 		c := &d.Causes[i]

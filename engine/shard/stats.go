@@ -33,6 +33,7 @@ func (s *Shard) stats(now queue.Time) queue.Stats {
 			LostTotal: s.roster.Lost, RevokedTotal: s.roster.Revoked, ConsumersAttached: uint64(s.roster.Attached),
 			SubmissionsEndedTotal: c.SubmissionEnd, CommitsTotal: c.Commits, CommitBytesTotal: c.CommitBytes,
 			Draining: oneIf(m.Settings.Draining), Empty: oneIf(m.Backlog.Len() == 0), DiskFull: oneIf(s.full.Load()),
+			MemoryFull:   oneIf(s.options.Live.MemoryFull()),
 			JournalBytes: uint64(s.writer.journal.Size()), StoreBytes: uint64(s.store.Size()),
 		},
 		AgedTotal: c.Aged, DamagedTotal: c.Damaged, BulkTotal: s.parts.bulks.Totals, EndedAs: c.EndedAs,

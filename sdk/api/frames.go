@@ -23,9 +23,6 @@ type StatsFrame struct {
 	// The first 20 rules: those of the whole queue, then the newest; absent when there are none
 	Rules      []Rule `json:"rules,omitempty"`
 	RulesTotal int    `json:"rules_total,omitempty"` // Number of rules
-
-	// Whether the server refuses inserts because it uses as much memory as its option memory-limit allows; absent when not
-	MemoryFull bool `json:"memory_full,omitempty"`
 }
 
 // Rates are chunks per second.

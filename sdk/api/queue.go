@@ -280,6 +280,8 @@ type Stats struct {
 	StoreBytes               uint64 `json:"store_bytes"`                // Size of the store on disk
 	// 1: the server refuses inserts because the disk is full
 	DiskFull uint8 `json:"disk_full" limit:"0..1"`
+	// 1: the server refuses inserts because it uses as much memory as its option memory-limit allows
+	MemoryFull uint8 `json:"memory_full" limit:"0..1"`
 	// Time when all open work is done; null if nothing moves, and until the server knows the pace
 	Forecast *Forecast `json:"forecast"`
 }

@@ -120,6 +120,9 @@ func (s *Screen) totals() []string {
 	if n.DiskFull > 0 {
 		lines = append(lines, full.Render("The disk is full: inserts are refused until there is room; completions go on."))
 	}
+	if n.MemoryFull > 0 {
+		lines = append(lines, full.Render("The memory is full: inserts are refused until work has ended; the rest goes on."))
+	}
 	return lines
 }
 

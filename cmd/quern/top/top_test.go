@@ -64,7 +64,7 @@ func TestScreens(t *testing.T) {
 	none.Filter = "zebra"
 	bare := &Screen{Queue: "empty", Server: "http://127.0.0.1:7700", Every: time.Second, Width: 80, Height: 10, At: noon, Now: &Look{At: noon}, Before: &Look{At: noon.Add(-time.Second)}}
 	full := busy(80, 16)
-	full.Now.Stats.DiskFull, full.Before, full.Paused = 1, nil, true
+	full.Now.Stats.DiskFull, full.Now.Stats.MemoryFull, full.Before, full.Paused = 1, 1, nil, true
 	for name, s := range map[string]*Screen{
 		"80": busy(80, 16), "120": busy(120, 16), "40": busy(40, 16), "hostile": hostile, "away": away, "filtered": filtered, "none": none,
 		"empty": bare, "begin": {Queue: "q", Server: "s", Every: time.Second, Width: 80, Height: 5, At: noon}, "full": full,

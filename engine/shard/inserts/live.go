@@ -74,5 +74,12 @@ func (l *LiveLimit) MemoryFull() bool {
 	return most > 0 && l.used.Load() >= most
 }
 
+// MemoryShort says whether the memory in use nears the limit, from 90 % of it on, so that an operator is warned before
+// inserts are refused.
+func (l *LiveLimit) MemoryShort() bool {
+	most := l.memory.Load()
+	return most > 0 && l.used.Load() >= most/10*9
+}
+
 // Memory returns what Uses said last.
 func (l *LiveLimit) Memory() (bytes, most int64) { return l.used.Load(), l.memory.Load() }

@@ -10,12 +10,12 @@ export interface Stats {
   ready: number; waiting: number; retrying: number; reserved: number; paused: number; blocked: number; dead: number; dead_letters: number
   submissions_open: number; consumers_attached: number; consumers_waiting: number; oldest_ready_seconds: number
   inserted_total: number; reserved_total: number; done_total: number; failed_total: number; expired_total: number; released_total: number
-  journal_bytes: number; store_bytes: number; disk_full: number; forecast: Forecast | null
+  journal_bytes: number; store_bytes: number; disk_full: number; memory_full: number; forecast: Forecast | null
 }
 /** When work is done: half of the time before p50, nine times in ten before p90. Where a limit or a rule binds it is not before not_before. */
 export interface Forecast { p50: string; p90: string; not_before?: string; moving: boolean }
 export interface Rates { inserted: number; reserved: number; done: number; failed: number }
-export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates; memory_full?: boolean }
+export interface StatsFrame { queue: string; at: string; stats: Stats; rates: Rates }
 /** A number of reservations in a time. */
 export interface Rate { max: number; per_ms: number }
 export interface ValueCount {

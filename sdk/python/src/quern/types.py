@@ -3793,6 +3793,8 @@ class Stats(TypedDict):
     journal_bytes: int
     #: Reservations that ended because their consumer was lost
     lost_total: int
+    #: 1: the server refuses inserts because it uses as much memory as its option memory-limit allows
+    memory_full: int
     #: Age of the oldest submission with a ready chunk; 0 when there is none
     oldest_ready_seconds: float
     #: Operations of the ready chunks
@@ -3840,8 +3842,6 @@ class _StatsFrameRequired(TypedDict):
 
 class StatsFrame(_StatsFrameRequired, total=False):
     """StatsFrame: see the server's OpenAPI document."""
-    #: Whether the server refuses inserts because it uses as much memory as its option memory-limit allows; absent when not
-    memory_full: bool
     #: The first 20 rules: those of the whole queue, then the newest; absent when there are none
     rules: list[Rule]
     #: Number of rules

@@ -2954,6 +2954,8 @@ export type Stats = {
   journal_bytes: number
   /** Reservations that ended because their consumer was lost */
   lost_total: number
+  /** 1: the server refuses inserts because it uses as much memory as its option memory-limit allows */
+  memory_full: number
   /** Age of the oldest submission with a ready chunk; 0 when there is none */
   oldest_ready_seconds: number
   /** Operations of the ready chunks */
@@ -2991,8 +2993,6 @@ export type Stats = {
 export type StatsFrame = {
   /** Time of these numbers */
   at: string
-  /** Whether the server refuses inserts because it uses as much memory as its option memory-limit allows; absent when not */
-  memory_full?: boolean
   /** Name of the queue */
   queue: string
   /** Chunks per second over the last second */

@@ -23,7 +23,7 @@ export function Overview() {
     <>
       <div class="head"><h1>Overview</h1><span>queue {queueName(queue.value)}</span></div>
       {frame.stats.disk_full > 0 && <div class="banner"><Mark of="dead" /><span><b>The disk is full.</b> The server refuses inserts until there is space. Completions continue.</span></div>}
-      {frame.memory_full && <div class="banner"><Mark of="dead" /><span><b>The memory is full.</b> The server uses all that its option memory-limit allows, and refuses inserts until work has ended. All other calls continue.</span></div>}
+      {frame.stats.memory_full > 0 && <div class="banner"><Mark of="dead" /><span><b>The memory is full.</b> The server uses all that its option memory-limit allows, and refuses inserts until work has ended. All other calls continue.</span></div>}
       <Said frame={frame} />
       <Tiles frame={frame} />
       <Throughput />
