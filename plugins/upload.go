@@ -62,6 +62,9 @@ func (x *Versions) Upload(ctx context.Context, u Upload) (v api.PluginVersion, c
 		}
 		return api.PluginVersion{}, false, err
 	}
+	if known := x.known.of(sum); known != made { // another node was faster
+		return x.known.show(known), false, nil
+	}
 	return x.known.show(made), true, nil
 }
 
@@ -227,14 +230,19 @@ func compileError(err error) error {
 	return crowded(err)
 }
 
-// add stores a version and makes it known.
+// add stores a version and makes it known, unless another node has done so meanwhile. Until the next Reload this node may not know that.
 func (x *Versions) add(store Store, v *version, module []byte, by queue.Who) error {
 	x.known.changes.Lock()
 	defer x.known.changes.Unlock()
+	if x.known.of(v.SHA256) != nil {
+		return nil
+	}
 	act := x.act("plugin.upload", v.Name, by)
 	act.Change(nil, versionState(&v.PluginVersion))
 	if err := store.PutPluginVersion(v.PluginVersion, module, act); err != nil {
-		return fmt.Errorf("plugins: store a version: %w", err)
+		if _, there, _ := store.PluginModule(v.SHA256); !there {
+			return fmt.Errorf("plugins: store a version: %w", err)
+		}
 	}
 	x.known.mu.Lock()
 	x.known.enter(v)
