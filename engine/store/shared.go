@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
+	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
 
@@ -176,7 +177,7 @@ func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 			err = c.shared.table(&c.mu, func() (err error) { rows, err = c.apply(x); return err })
 			if err == nil || refusal(err) {
 				s.done = at
-				return rows, err
+				return rows, faster(err)
 			}
 			// Perhaps for want of room. A caller that makes room and tries again must not
 			// make the change twice.
@@ -207,4 +208,14 @@ func (s *shared) reopen(ctx context.Context) error {
 // refusal says that the tables refused a change, as they do at every server.
 func refusal(err error) bool {
 	return errors.Is(err, errNothingChanged) || sqlitedb.ClassOf(err) == sqlitedb.Taken
+}
+
+// faster is the error of a change that the tables refused because another node has just made one that excludes it. The
+// caller has looked whether there is such a thing, before the tables had the change of the other node.
+func faster(err error) error {
+	if sqlitedb.ClassOf(err) != sqlitedb.Taken {
+		return err
+	}
+	return &queue.Error{Code: queue.CodeConflict, Err: err, Message: "Another node of the cluster has just made the " +
+		"same or one that excludes it. Nothing was done: look at what there is now."}
 }

@@ -81,8 +81,8 @@ func TestSharedCatalogue(t *testing.T) {
 				shard := queue.ShardID(i)
 				if err := c.PutQueue(QueueRow{Name: fmt.Sprintf("q%d-%d", n, i), Shard: shard, Settings: queue.DefaultSettings(), Created: 1}, act); err != nil {
 					refused[n]++
-					if !refusal(err) {
-						t.Errorf("server %d: PutQueue: %v", n, err)
+					if !refusal(err) || queue.CodeOf(err) != queue.CodeConflict {
+						t.Errorf("server %d: PutQueue: %v, want the code conflict", n, err)
 					}
 				}
 				id, secret, err := access.Draw(rand.NewChaCha8([32]byte{byte(n), byte(i)}))
