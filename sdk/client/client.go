@@ -77,7 +77,7 @@ func WithDirect() Option { return func(s *settings) { s.direct = true } }
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config.Clone() } }
 
 // WithHTTPClient sends every call, including the frequent ones, through h (its transport, proxies, certificates).
-// WithTLS has no effect beside it.
+// WithTLS has no effect beside it. Without this option the client follows no redirect; with it, h decides.
 func WithHTTPClient(h *http.Client) Option { return func(s *settings) { s.httpClient = h } }
 
 // WithRetries sets how many further attempts a call may have. The default is DefaultRetries; 0 is none.

@@ -65,7 +65,8 @@ func (c *conn) roundTrip(ctx context.Context, q *request, r *reply) (started boo
 	if cause := c.aborted.Load(); cause != nil && err != nil {
 		err = *cause
 	}
-	if err == nil && inTime && undisturbed && c.keep {
+	// Bytes behind this answer would be taken for the answer to the next call.
+	if err == nil && inTime && undisturbed && c.keep && c.reader.Buffered() == 0 {
 		c.pool.give(c)
 	} else {
 		c.close()

@@ -182,8 +182,11 @@ func newStandard(c *Client, h *http.Client, secure *tls.Config) *standard {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = DefaultMaxIdle
 		t.TLSClientConfig = secure.Clone()
+		t.DisableCompression = true // an answer of a megabyte would become one of gigabytes
 		known.use(t)
-		h = &http.Client{Transport: t}
+		// net/http would send the token on to other ports of the host, and from https to http. Our own connections follow no redirect,
+		// either.
+		h = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return &standard{client: c, http: h, sockets: known}
 }

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -380,5 +382,61 @@ func TestHalfWrittenBody(t *testing.T) {
 			t.Errorf("%d of the bytes written: %d connections are kept, want %d", left, idle, want)
 		}
 		raw.Close()
+	}
+}
+
+// A client follows no redirect: it sends its token and its calls only to addresses that it was given.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	var others atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { others.Add(1); io.WriteString(w, okResults) }))
+	t.Cleanup(other.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL+"/v1/x", status))
+		t.Cleanup(server.Close)
+		c := mustNew(t, server.URL, WithToken("secret"), WithRetries(0))
+		_, cold := c.Stats(t.Context(), "default")
+		for name, err := range map[string]error{"stats": cold, "release": release(t.Context(), c)} {
+			var refused *Error
+			if !errors.As(err, &refused) || refused.Status != status {
+				t.Errorf("%s: a redirect with %d gave %v, want an error with its status", name, status, err)
+			}
+		}
+	}
+	if n := others.Load(); n > 0 {
+		t.Errorf("the other address got %d calls", n)
+	}
+}
+
+// A client asks for no compressed answer and unpacks none: a small one could fill the memory.
+func TestAnswersAreNotUnpacked(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	w.Write([]byte(`{"ready":1}`))
+	w.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked := r.Header.Get("Accept-Encoding"); asked != "" {
+			t.Errorf("the client asks for answers in %s", asked)
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(packed.Bytes())
+	}))
+	t.Cleanup(server.Close)
+	if _, err := mustNew(t, server.URL).Stats(t.Context(), "default"); err == nil {
+		t.Error("a compressed answer was unpacked")
+	}
+}
+
+// Bytes behind an answer are not the answer to the next call.
+func TestASecondAnswerIsDropped(t *testing.T) {
+	t.Parallel()
+	first := "HTTP/1.1 200 OK\r\nContent-Length: 29\r\n\r\n" + okResults
+	address, _ := script(t, 1<<20, first+"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", first)
+	c := mustNew(t, address, WithRetries(0))
+	for range 2 {
+		if err := release(t.Context(), c); err != nil {
+			t.Error(err)
+		}
 	}
 }

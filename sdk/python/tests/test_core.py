@@ -65,6 +65,15 @@ class Calls(unittest.TestCase):
                 self.assertEqual(sum(isinstance(one, Try) for one in wanted), tries)
                 self.assertEqual(isinstance(out, Reply), tries == 2)
 
+    def test_what_is_no_answer_of_a_server_is_an_error_of_the_client(self) -> None:
+        """A text that is no object, or nested too deep, is a BadAnswer, and as the body of a refusal leaves its status."""
+        for body in (b"[]", b"null", b"7", b'"x"', b"", b"<html>", b'{"a":', b"\xff", b"[" * 100_000, b'{"a":' * 100_000):
+            with self.subTest(body=body[:20]):
+                out, _ = follow(Core(()).fetch(ASK), Reply(200, {}, body))
+                self.assertIsInstance(out, quern.BadAnswer)
+                out, _ = follow(Core(()).fetch(ASK), Reply(400, {}, body))
+                self.assertIsInstance(out, quern.Invalid)
+
     def test_pauses(self) -> None:
         """Pauses grow up to a bound, and are at least what the server asked for, up to a minute."""
         core = Core((), retries=9)

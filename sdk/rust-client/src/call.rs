@@ -258,6 +258,26 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_without_end_is_an_error() {
+        for head in ["", "Content-Length: 10737418240\r\n", "Transfer-Encoding: chunked\r\n"] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = format!("http://{}", listener.local_addr().unwrap());
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 1000]).unwrap();
+                write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n").unwrap();
+                let piece = format!("400\r\n{}\r\n", " ".repeat(1024));
+                // until the client hangs up
+                (0..100_000).take_while(|_| stream.write_all(piece.as_bytes()).is_ok()).count()
+            });
+            let options = ClientOptions { addresses: vec![address], retries: 0, ..Default::default() };
+            let error = get(&Client::with(options).unwrap()).unwrap_err();
+            assert!(matches!(&error, Error::BadAnswer(text) if text.contains("longer than a server's")), "{head:?}: {error}");
+            assert!(server.join().unwrap() < 100_000, "{head:?}: the client read all of it");
+        }
+    }
+
+    #[test]
     fn what_is_no_answer_is_an_error() {
         for (answer, want) in [
             ("SSH-2.0-x\r\n", "HTTP/1.1"),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MAX_HEAD: usize = 64 << 10;
+/// 1,000 chunks of 1 MiB, in base64, and change; less in tests, so that they reach it.
+const MAX_ANSWER: usize = if cfg!(test) { 1 << 20 } else { 1500 << 20 };
 const CONNECT: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 64 << 10;
 
@@ -331,6 +333,9 @@ impl Answer {
             let data = self.read(until)?;
             if data.is_empty() {
                 break;
+            }
+            if body.len() + data.len() > MAX_ANSWER {
+                return Err(Error::BadAnswer("the answer is longer than a server's can be".to_string()));
             }
             body.extend(data);
         }

@@ -62,7 +62,7 @@ export async function* events(body: AsyncIterable<Uint8Array>, alive: () => void
   let now: RawEvent = { event: '', data: '', id: '' }
   for await (const line of lines(body)) {
     alive()
-    const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line)!
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line)!
     if (field === 'event' || field === 'data' || field === 'id') now[field] = value!
     if (line !== '') continue
     if (now.event) yield now

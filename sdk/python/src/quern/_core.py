@@ -198,7 +198,10 @@ class Core:
     def fetch(self, request: Request) -> Procedure[Any]:
         """Make a call and read the JSON of its answer."""
         reply = yield from self.call(request)
-        return read_json(request.what, reply.body)
+        answer = read_json(request.what, reply.body)
+        if not isinstance(answer, dict):
+            raise BadAnswer(f"{request.what}: the answer is not what the server's interface says: it is no object")
+        return answer
 
     def wait(self, submission: str, timeout: Optional[float]) -> Procedure[Any]:
         """Ask until a submission has ended, at most for this many seconds."""
@@ -304,7 +307,7 @@ def read_json(what: str, body: bytes) -> Any:
     """Read an answer."""
     try:
         return json.loads(body)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:  # values may be nested too deep
         raise BadAnswer(f"{what}: the answer is not what the server's interface says: {fault}") from None
 
 

@@ -261,6 +261,8 @@ class AnswerReader:
                 del self._raw[: end + 4]
             elif trailer >= 0:
                 del self._raw[: trailer + 4]
+            elif len(self._raw) > MAX_HEAD:
+                raise BadAnswer(f"the trailer of the answer is longer than {MAX_HEAD} bytes")
             else:
                 return False
             self.done = True

@@ -99,7 +99,7 @@ def refusal(status: int, body: bytes, retry_after: float) -> Refused:
     problem: Any
     try:
         problem = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         problem = None
     if not isinstance(problem, dict):
         line = body[:200].decode("utf-8", "replace").strip().split("\n")[0]
