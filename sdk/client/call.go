@@ -1,8 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -21,7 +23,11 @@ func fetch[T any](ctx context.Context, c *Client, what string, q *request) (*T, 
 		return nil, err
 	}
 	answer := new(T)
-	if err := json.Unmarshal(r.body, answer); err != nil {
+	err := json.Unmarshal(r.body, answer)
+	if err == nil && !bytes.HasPrefix(bytes.TrimLeft(r.body, " \t\r\n"), []byte("{")) {
+		err = errors.New("it is no object") // null would be an answer full of zeros
+	}
+	if err != nil {
 		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: %w", what, err)
 	}
 	return answer, nil

@@ -440,3 +440,15 @@ func TestASecondAnswerIsDropped(t *testing.T) {
 		}
 	}
 }
+
+// An answer that is no object is an error, not an answer full of zeros.
+func TestAnswersAreObjects(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"null", " null", "[]", "7", `"x"`, ""} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) }))
+		t.Cleanup(server.Close)
+		if s, err := mustNew(t, server.URL).Stats(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "interface") {
+			t.Errorf("%q was read as %v, %v", body, s, err)
+		}
+	}
+}

@@ -54,7 +54,10 @@ impl Caller {
 
     /// Makes a call and reads the JSON of its answer.
     pub(crate) fn fetch(&self, request: &Request, scope: &Arc<Scope>) -> Result<Json, Error> {
-        read_json(request.what, &self.call(request, scope)?)
+        match read_json(request.what, &self.call(request, scope)?)? {
+            answer @ Json::Object(_) => Ok(answer),
+            _ => Err(Error::BadAnswer(format!("{}: the answer is not what the server's interface says: it is no object", request.what))),
+        }
     }
 
     /// The pause after so many tries: random, from 0 to 0.1 s times 2^tries, on top of the server's Retry-After.
@@ -255,6 +258,16 @@ mod tests {
         assert_eq!(client.insert("default", &NewSubmission::inline(["a"])).unwrap().id, "77");
         let asked = server.join().unwrap();
         assert!(asked[0] == asked[1] && asked[0].contains("\r\nIdempotency-Key: "), "{asked:?}");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_object_is_an_error() {
+        for body in ["null", "[]", "7", "\"x\""] {
+            let (client, server) = scripted(&[&[&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())]]);
+            let error = client.insert("default", &NewSubmission::inline(["a"])).unwrap_err();
+            assert!(matches!(&error, Error::BadAnswer(text) if text.contains("no object")), "{body}: {error}");
+            server.join().unwrap();
+        }
     }
 
     #[test]

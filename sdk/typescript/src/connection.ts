@@ -146,8 +146,11 @@ export class Connection {
   /** Makes a call, again where that is safe and may help, and reads its answer. */
   async json<T>(request: Request): Promise<T> {
     const text = utf8(await this.#bodyOf(request))
+    if (!text) return undefined as T
     try {
-      return (text ? read<T>(text) : undefined) as T
+      const answer = read<T>(text)
+      if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) throw new TypeError('it is no object')
+      return answer
     } catch (error) {
       throw new Error(`quern: ${request.what}: the answer is not what the server's interface says`, { cause: error })
     }
@@ -200,7 +203,9 @@ export class Connection {
     const timer = setTimeout(() => limit.abort(new Error('no answer in time')), this.timeoutMs + (request.waitMs ?? 0))
     try {
       const answer = await this.#send(request, way, limit.signal)
-      return await gather(answer.body)
+      const body = await gather(answer.body)
+      limit.signal.throwIfAborted() // a body without a length ends with its connection, also when the connection was cut here
+      return body
     } catch (error) {
       if (error instanceof QuernError) throw error
       throw noAnswer(request.what, limit.signal.aborted ? limit.signal.reason : error)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { head } from '../dist/bytes.js'
 import { events, lines } from '../dist/events.js'
 import { failureOf, snoozeOf, typeOf } from '../dist/failure.js'
-import { ChunkError, DrainedError, HandlerError, PermanentError, QuernError, RetryError, SnoozeError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
+import { ChunkError, Client, DrainedError, HandlerError, PermanentError, QuernError, RetryError, SnoozeError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
 import { Notices } from '../dist/notices.js'
 
 test('whole numbers keep their digits', () => {
@@ -35,6 +35,25 @@ test('lines and events are put together from pieces', async () => {
   const told = []
   for await (const event of events(bytes(': beat\n\nid: 7\nevent: stats\ndata: {"a": 1\u2028}\n\nevent: keys\n\nevent: cut'), () => {})) told.push(event)
   assert.deepEqual(told, [{ event: 'stats', data: '{"a": 1\u2028}', id: '7' }, { event: 'keys', data: '', id: '7' }])
+})
+
+/** A client whose every answer is this body, a function of the call's signal. */
+const answering = (body) => new Client('http://127.0.0.1:1', { retries: 0, timeoutMs: 50, transport: { send: async ({ signal }) => ({ status: 200, header: () => undefined, body: body(signal) }), close() {} } })
+
+test('an answer that is no object is an error', async () => {
+  for (const text of ['null', '[]', '7', '"x"']) {
+    await assert.rejects(answering(() => bytes(text)).getSubmission('1'), /get submission: the answer is not what the server's interface says/, text)
+  }
+})
+
+test('a body that is cut when its time is over is no answer', async () => {
+  const client = answering(async function* (signal) {
+    yield* bytes('{"id":"1"}')
+    const alive = setInterval(() => {}, 1000)
+    await new Promise((cut) => signal.addEventListener('abort', cut)) // then it ends as if it were whole, as a body without a length does
+    clearInterval(alive)
+  })
+  await assert.rejects(client.getSubmission('1'), (error) => error instanceof UnreachableError && error.message.includes('no answer in time'))
 })
 
 /** Throws an error of its own type. */
