@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import tracemalloc
 import unittest
 from typing import Any, Union
 
@@ -225,6 +226,15 @@ class Texts(unittest.TestCase):
             reader = EventReader()
             events = [event for start in range(0, len(text), size) for event in reader.feed(text[start : start + size])]
             self.assertEqual([(event.name, event.data, event.id) for event in events], [("hello", '{"epoch":1}', ""), ("drain", "{}", "9")])
+
+    def test_an_event_without_end_takes_no_memory(self) -> None:
+        """Fields that no event has are not kept."""
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        reader = EventReader()
+        for i in range(20_000):
+            reader.feed(b"x%d: %s\n" % (i, b"y" * 100))
+        self.assertLess(tracemalloc.get_traced_memory()[0], 1 << 20)
 
     def test_bytes(self) -> None:
         """Bytes survive the way to JSON and back."""

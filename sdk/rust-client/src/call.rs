@@ -261,6 +261,24 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_takes_a_request_bit_by_bit_does_not_hold_the_call() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for _ in 0..200 {
+                std::thread::sleep(Duration::from_millis(10));
+                let _ = stream.read(&mut [0; 1 << 16]);
+            }
+        });
+        let timeout = Duration::from_millis(200);
+        let client = Client::with(ClientOptions { addresses: vec![address], retries: 0, timeout, ..Default::default() }).unwrap();
+        let error = client.call("POST", "/v1/x", Some(&Json::from("x".repeat(64 << 20).as_str()))).unwrap_err();
+        assert!(matches!(&error, Error::TimedOut(text) if text.contains("did not take")), "{error}");
+        server.join().unwrap();
+    }
+
+    #[test]
     fn an_answer_that_is_no_object_is_an_error() {
         for body in ["null", "[]", "7", "\"x\""] {
             let (client, server) = scripted(&[&[&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())]]);

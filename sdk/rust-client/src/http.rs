@@ -92,8 +92,24 @@ impl Connection {
     }
 
     pub(crate) fn send(&self, data: &[u8], patience: Duration) -> Result<(), Error> {
-        let sent = self.stream.set_write_timeout(Some(patience)).and_then(|()| (&*self.stream).write_all(data));
-        sent.map_err(|fault| match fault.kind() {
+        let until = Instant::now() + patience;
+        let mut rest = data;
+        let sent = loop {
+            if rest.is_empty() {
+                break Ok(());
+            }
+            let left = until.saturating_duration_since(Instant::now()); // of all writes: a server may take a few bytes at a time
+            if left.is_zero() {
+                break Err(ErrorKind::TimedOut.into());
+            }
+            match self.stream.set_write_timeout(Some(left)).and_then(|()| (&*self.stream).write(rest)) {
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(n) => rest = &rest[n..],
+                Err(fault) if fault.kind() == ErrorKind::Interrupted => {}
+                Err(fault) => break Err(fault),
+            }
+        };
+        sent.map_err(|fault: std::io::Error| match fault.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::TimedOut("the server did not take the request in time".to_string()),
             _ => Error::NoAnswer(format!("the request could not be sent: {fault}")),
         })

@@ -293,7 +293,7 @@ class EventReader:
         events = []
         for line in lines:
             name, _, value = line.rstrip(b"\r").decode("utf-8", "replace").partition(":")
-            if name:
+            if name in ("event", "data", "id"):  # a server could send any number of others
                 self._fields[name] = value[1:] if value.startswith(" ") else value
             elif not line.rstrip(b"\r"):
                 self.last_id = self._fields.get("id", self.last_id)
