@@ -10,6 +10,7 @@ run -timeout 1h -v -run TestBound ./engine/fair -args -fair.instances=10000
 QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestSimulation$|TestFaults$|TestOverlaps$|TestScheduleSimulation$|TestRandomIsUniform|TestLimitsHoldAcrossCrashes' ./engine/simtest
 QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestNodes$' ./engine/simtest/nodes
 run -timeout 24h -count 20 -run '^TestBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$' ./web -args -nodes 3
+QUERN_ANY_CALLS=20000 run -race -timeout 6h -v -run TestAnyCalls ./web
 QUERN_KEYS=1060000 run -timeout 2h -v -run 'TestKeysAreNotForgotten$' ./engine/simtest
 QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 run -timeout 24h -v ./engine/powerloss
 QUERN_RESTORE_ROUNDS=100 run -timeout 12h -v -run 'TestBackupUnderLoad|TestCopyOfALiveDirectory' ./engine
