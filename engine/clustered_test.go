@@ -587,8 +587,7 @@ func TestNodeWaitsForContents(t *testing.T) {
 	hasLarge(t, next.Engine, id, chunks)
 }
 
-// While a node reads a queue that it is about to get, which may take long, its callers are sent to the owner at once: they do not wait for
-// the queue to arrive.
+// A node may take long to prepare a queue that it is about to get. Meanwhile it sends callers to the owner at once.
 func TestCallsGoOnWhileAQueueIsPrepared(t *testing.T) {
 	t.Parallel()
 	b, table := newFolderBackend(t), clustertest.NewTable()

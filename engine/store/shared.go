@@ -216,6 +216,6 @@ func faster(err error) error {
 	if sqlitedb.ClassOf(err) != sqlitedb.Taken {
 		return err
 	}
-	return &queue.Error{Code: queue.CodeConflict, Err: err, Message: "Another node of the cluster has just made the " +
-		"same or one that excludes it. Nothing was done: look at what there is now."}
+	return &queue.Error{Code: queue.CodeConflict, Err: err, Message: "Another node of the cluster has just made a " +
+		"change that excludes this one. Nothing was done. Read what is there now."}
 }

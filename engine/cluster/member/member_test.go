@@ -465,8 +465,8 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// A node that has prepared a shard wants it until it claims it, at whatever moments it and the owner read the table and write to it: it
-// would have to prepare it again, and meanwhile no node would serve it.
+// A node that has prepared a shard wants it until it claims it, whenever the two nodes read and write the table. Otherwise, it would have
+// to prepare the shard again, and no node would serve it meanwhile.
 func TestPreparedShardStaysWanted(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -31,7 +31,7 @@ type Plan struct {
 	Claim   []queue.ShardID          // no other node can own them
 	Prepare []queue.ShardID          // their owners offer them to this node
 	Wants   []queue.ShardID          // the same, and they are prepared
-	Offers  map[queue.ShardID]string // shards of this node, and the nodes that are to have them
+	Offers  map[queue.ShardID]string // shards of this node, or just given away, and the nodes that are to have them
 	Give    map[queue.ShardID]string // the same, and the other node is ready
 	Load    float64                  // of this node
 }
@@ -79,9 +79,9 @@ func Decide(s *Situation) *Plan {
 	return p
 }
 
-// given is the node that this one has given a shard to, or is about to; "": there is none, or that node has claimed it. Until then the
-// offer stands. A node reads the owners before the notes: if the offer ended with the gift, a node that read the owners just before would
-// take the offer for withdrawn, and throw away all that it has prepared.
+// given is the node to which this one has just given a shard; "": there is none, or that node has claimed the shard already. The offer
+// stands until then. The other node reads the owners first and the notes second. If the owner changed and the offer ended between these
+// two reads, the other node would see neither, and throw away all that it has prepared.
 func (s *Situation) given(shard queue.ShardID) string {
 	if _, mine := s.Held[shard]; mine {
 		return ""
