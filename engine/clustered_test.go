@@ -623,3 +623,24 @@ func TestCallsGoOnWhileAQueueIsPrepared(t *testing.T) {
 	next.serves(t, func() bool { _, err := next.Queue("large"); return err == nil })
 	hasLarge(t, next.Engine, id, chunks)
 }
+
+// A node that catches up with another one knows its tokens at once. It does not wait until it hears of the change.
+func TestCatchUpToAnotherNode(t *testing.T) {
+	t.Parallel()
+	b, table := newFolderBackend(t), clustertest.NewTable()
+	a := b.node(t, table)
+	other, err := b.open(t, filepath.Join(t.TempDir(), "cache"), "b", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		made, _, err := a.Tokens().New(t.Context(), TokenRequest{Name: fmt.Sprint("t", i), Scopes: access.All})
+		if err != nil {
+			t.Fatal(err)
+		}
+		CatchUpTo(other.nodes, CatalogueOf(a.nodes))
+		if _, err := other.Tokens().Token(made.ID); err != nil {
+			t.Errorf("token %d: %v", i, err)
+		}
+	}
+}

@@ -156,6 +156,33 @@ func (n *Nodes) CatchUp() error {
 	return nil
 }
 
+// CatalogueOf is how far a node knows the catalogue of its cluster; 0: there is no cluster.
+func CatalogueOf(n *Nodes) uint64 {
+	if n == nil {
+		return 0
+	}
+	return store.Position(n.e.catalogue)
+}
+
+// CatchUpTo returns when a node knows the catalogue as far as another node did, or when the database does not answer for a second. A call
+// that the other node sends on depends on what that node knew: on a token, a plugin, a queue, or the shard of a group.
+func CatchUpTo(n *Nodes, position uint64) {
+	if n == nil || n.heard.Load() >= position {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	select {
+	case n.hearing <- struct{}{}: // the next call often finds that this one has caught up for it
+		defer func() { <-n.hearing }()
+	case <-ctx.Done():
+		return
+	}
+	if n.heard.Load() < position && n.e.catalogue.CatchUp(ctx) == nil {
+		n.changed()
+	}
+}
+
 // elsewhere names the node that serves a queue that this node does not serve, or may not at this moment; nil: this node does, or there is
 // no queue.
 func (n *Nodes) elsewhere(row *store.QueueRow) *Elsewhere {
@@ -279,6 +306,7 @@ func (n *Nodes) follow(ctx context.Context) {
 // changed takes over a change of another node in the catalogue.
 func (n *Nodes) changed() {
 	n.looked()
+	at := store.Position(n.e.catalogue)
 	err := errors.Join(n.e.tokens.reload(), n.refresh())
 	if n.e.options.Changed != nil {
 		err = errors.Join(err, n.e.options.Changed())
@@ -286,6 +314,9 @@ func (n *Nodes) changed() {
 	if err != nil {
 		n.e.options.Logger.Warn("what another node has changed in the catalogue could not be taken over; it is tried with the next change",
 			"error", err)
+		return
+	}
+	for was := n.heard.Load(); was < at && !n.heard.CompareAndSwap(was, at); was = n.heard.Load() {
 	}
 }
 

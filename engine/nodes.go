@@ -28,6 +28,8 @@ type Nodes struct {
 	neighbours Neighbours                  // nil: this node does not speak with others
 	hopKey     []byte                      // with which nodes prove to each other that they are nodes
 	known      atomic.Pointer[knownQueues] // all queues of the catalogue, also those that other nodes serve
+	heard      atomic.Uint64               // all parts of this node know the catalogue up to this position
+	hearing    chan struct{}               // has room for the one call that catches up
 
 	mu       sync.Mutex
 	leaving  bool
@@ -44,7 +46,7 @@ type Nodes struct {
 const openAgain = time.Second
 
 func newNodes(e *Engine, node *member.Member) *Nodes {
-	return &Nodes{e: e, node: node, wake: make(chan struct{}, 1), busy: map[queue.ShardID]bool{},
+	return &Nodes{e: e, node: node, wake: make(chan struct{}, 1), hearing: make(chan struct{}, 1), busy: map[queue.ShardID]bool{},
 		prepared: map[queue.ShardID]*preparedQueue{}, since: map[queue.ShardID]time.Duration{},
 		orphans: map[queue.ShardID]time.Duration{}, failed: map[queue.ShardID]time.Duration{}, asked: map[queue.ShardID]string{}}
 }

@@ -2,7 +2,7 @@ package engine
 
 // A queue of several shards in a cluster. Each shard has an owner of its own, so one queue can use several machines. Every node has a
 // Sharded of every such queue. It learns from the catalogue how many shards there are and which shard has a group, and from the other nodes
-// which of them serves a shard. Rows of groups never change, so a node's knowledge of them is never wrong, only late.
+// which of them serves a shard. This knowledge may be late: the shard itself refuses groups that it does not have.
 
 import (
 	"context"

@@ -72,20 +72,24 @@ type hop struct {
 	Subject string        `json:"subject,omitempty"` // of the client's certificate, which stands for a token
 	From    string        `json:"from"`              // the client's address
 	Times   int           `json:"times,omitempty"`   // how often it was sent on before
+	Known   uint64        `json:"known,omitempty"`   // how far the node that sent it on knows the catalogue
 }
 
 // hops seal the header by which nodes describe a call to each other, so that only a node can make it. Every node has
 // the same key (engine.Nodes.HopKey); clients never see it.
-type hops struct{ key []byte }
+type hops struct {
+	key   []byte
+	nodes *engine.Nodes // nil: the server is alone
+}
 
 // newHops has the key of all nodes. A server that is alone draws one for each start, as only it reads its seals.
 func newHops(nodes *engine.Nodes) *hops {
 	if nodes != nil {
-		return &hops{nodes.HopKey()}
+		return &hops{nodes.HopKey(), nodes}
 	}
 	key := make([]byte, 32)
 	rand.Read(key) // it never fails: the program ends first
-	return &hops{key}
+	return &hops{key, nil}
 }
 
 // smallBody is the most bytes of a body that is read before the call is sent on. The header and such a body are
@@ -105,7 +109,7 @@ func newForwarding(nodes *engine.Nodes, a *auth, log *slog.Logger) *forwarding {
 }
 
 // elsewhere says which other node is to answer a call; nil: this one does. It refuses a call that was sent on already:
-// the node that sent it knew less than this one.
+// the node that sent it on did not know yet that the owner changed.
 func (f *forwarding) elsewhere(c echo.Context, op *operation) (*engine.Elsewhere, error) {
 	if op == nil || f.nodes == nil {
 		return nil, nil
@@ -334,6 +338,7 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 // seal writes a hop as a header. A hop has no time in it, so someone who reads it can repeat it, as with a token: links
 // between nodes need the same protection as those of clients.
 func (x *hops) seal(h *hop) string {
+	h.Known = engine.CatalogueOf(x.nodes)
 	text, err := json.Marshal(h)
 	if err != nil {
 		panic(err) // all its fields can be written
@@ -345,6 +350,14 @@ func (x *hops) mac(text []byte) []byte {
 	mac := hmac.New(sha256.New, x.key)
 	mac.Write(text)
 	return mac.Sum(nil)
+}
+
+// catchUp has this node know as much as the node that sent a call on to it: a new token, say, or the new shard of a
+// group. A call that this node sends to itself has no address.
+func (x *hops) catchUp(r *http.Request) {
+	if h := x.of(r); h != nil && r.RemoteAddr != "" {
+		engine.CatchUpTo(x.nodes, h.Known)
+	}
 }
 
 // of reads the hop of a call; nil: no node has sent the call on. Without the right MAC the header counts as absent, not

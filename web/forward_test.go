@@ -24,7 +24,7 @@ import (
 func between(t *testing.T, owner http.HandlerFunc) (address, ownerURL string, failed chan error) {
 	t.Helper()
 	f := newFixtureOn(t, nil, 1)
-	f.server.auth.hops = &hops{make([]byte, 32)}
+	f.server.auth.hops = &hops{key: make([]byte, 32)}
 	at := httptest.NewServer(owner)
 	t.Cleanup(at.Close)
 	through, failed := newForwarding(nil, f.server.auth, slog.New(slog.DiscardHandler)), make(chan error, 100)

@@ -71,6 +71,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 		err := s.guard(c.Request(), op)
 		if err == nil {
+			s.auth.hops.catchUp(c.Request())
 			var use *access.Use
 			if use, err = s.auth.admit(c, op, started); use != nil {
 				defer use.Leave()

@@ -94,12 +94,12 @@ func (m *moving) ask(method, url, body, key string) (status int, text []byte, er
 	return r.StatusCode, text, err
 }
 
-// send asks a node until it does not answer that a shard does not serve.
+// send asks a node until it answers from the shard: the shard may not serve yet, and the node may not know of a move yet.
 func (m *moving) send(node, method, path, body string, into any, key ...string) (status int) {
 	m.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		status, text, err := m.ask(method, m.urls[node]+path, body, strings.Join(key, ""))
-		if status == http.StatusServiceUnavailable && time.Now().Before(end) {
+		if later := status == http.StatusServiceUnavailable || status == http.StatusMisdirectedRequest; later && time.Now().Before(end) {
 			continue
 		}
 		if err == nil && status/100 == 2 && into != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-queue/quern/engine/journal"
@@ -37,6 +38,7 @@ type shared struct {
 	open   func(context.Context) (journal.Journal, error)
 	log    journal.Journal
 	done   journal.Position // changes up to here are in the tables
+	seen   atomic.Uint64    // done, for those whose turn it is not
 	others uint64           // changes of other servers that were done
 	broken error            // the copy cannot follow the journal any more
 }
@@ -89,6 +91,16 @@ func (c *Catalogue) CatchUp(ctx context.Context) error {
 	}
 }
 
+// Position is how far the tables have the journal of a shared catalogue. Servers whose positions are the same have the
+// same tables.
+func Position(c *Catalogue) uint64 { return c.shared.seen.Load() }
+
+// reached notes that the tables have the changes up to a position.
+func (s *shared) reached(at journal.Position) {
+	s.done = at
+	s.seen.Store(uint64(at))
+}
+
 // begin returns when it is the caller's turn to change the catalogue, until end is called. The caller does not hold
 // mu, the catalogue's mutex. If the catalogue is not shared (nil), the caller holds mu until then.
 func (s *shared) begin(mu *sync.Mutex) (end func()) {
@@ -126,7 +138,7 @@ func (s *shared) catchUp(ctx context.Context, c *Catalogue) error {
 		if err := c.shared.table(&c.mu, func() error { return replayChange(c, at, batch) }); err != nil {
 			return err
 		}
-		s.done = at
+		s.reached(at)
 		s.others++
 		return nil
 	})
@@ -176,7 +188,7 @@ func (c *Catalogue) append(x *journal.Change) (rows int64, err error) {
 		case err == nil:
 			err = c.shared.table(&c.mu, func() (err error) { rows, err = c.apply(x); return err })
 			if err == nil || refusal(err) {
-				s.done = at
+				s.reached(at)
 				return rows, faster(err)
 			}
 			// Perhaps for want of room. A caller that makes room and tries again must not
