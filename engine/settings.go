@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/store"
 )
 
 // The settings that operators make for a queue are in the journal of its shard. This file keeps them in a form in which calls can look them
@@ -96,7 +97,7 @@ func (q *Queue) putSettings(ctx context.Context, settings queue.Settings) error 
 
 // noteSettings brings the catalogue's copy of the settings up to date. If it fails, the next start does it.
 func (e *Engine) noteSettings(q *Queue) {
-	if err := e.catalogue.PutQueue(q.row()); err != nil {
+	if err := store.SetQueue(e.catalogue, q.row()); err != nil {
 		e.options.Logger.Warn("the catalogue's copy of a queue's settings could not be written; the next start does it",
 			"queue", q.name, "error", err)
 	}

@@ -319,7 +319,7 @@ func (t *Tokens) Rotate(ctx context.Context, id access.ID, overlap time.Duration
 		until = queue.At(t.now()).Add(overlap)
 	}
 	token.Rotate(access.HashOf(secret), until)
-	if err := t.catalogue.PutToken(token, t.act(ctx, "token.rotate", &before, &token)); err != nil {
+	if err := store.RotateToken(t.catalogue, &token, before.Secret, t.act(ctx, "token.rotate", &before, &token)); err != nil {
 		return token, "", err
 	}
 	t.replace(id, &token)

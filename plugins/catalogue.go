@@ -23,9 +23,9 @@ type Store interface {
 	PluginModule(sum queue.SHA256) (module []byte, found bool, err error)
 	PutPluginVersion(v queue.PluginVersion, module []byte, acts ...queue.Act) error
 	SetPluginState(sum queue.SHA256, state, reason string) error
-	DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) error
+	DeletePluginVersion(sum queue.SHA256, name string, revision uint64, acts ...queue.Act) error
 	PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) error
-	DeletePlugin(name string, acts ...queue.Act) error
+	DeletePlugin(name string, revision uint64, acts ...queue.Act) error
 }
 
 // Queues has the calls of the catalogue to the users of its plugins.

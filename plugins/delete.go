@@ -49,7 +49,7 @@ func (x *Versions) Delete(name, text string, change Change) error {
 	}
 	act := x.act("plugin.delete_version", name, change.By)
 	act.Change(versionState(&v.PluginVersion), nil)
-	if err := x.known.store.DeletePluginVersion(v.SHA256, act); err != nil {
+	if err := x.known.store.DeletePluginVersion(v.SHA256, name, record.Revision, act); err != nil {
 		return fmt.Errorf("plugins: delete a version: %w", err)
 	}
 	x.known.mu.Lock()
@@ -91,7 +91,7 @@ func (x Plugins) Delete(name string, change Change) error {
 	}
 	act := x.act("plugin.delete", name, change.By)
 	act.Change(recordState(&record), nil)
-	if err := x.known.store.DeletePlugin(name, act); err != nil {
+	if err := x.known.store.DeletePlugin(name, record.Revision, act); err != nil {
 		return fmt.Errorf("plugins: delete: %w", err)
 	}
 	x.known.mu.Lock()

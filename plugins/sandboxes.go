@@ -146,7 +146,10 @@ func (b *sandboxes) load(ctx context.Context, store Store, v *version) (*code, e
 	if err != nil {
 		return nil, fmt.Errorf("plugins: read the module: %w", err)
 	}
-	if !found || sha256.Sum256(module) != v.SHA256 {
+	if !found { // another node did it, and this one hears of it in a moment
+		return nil, &queue.Error{Code: queue.CodeUnknownPlugin, Message: "The version was just deleted."}
+	}
+	if sha256.Sum256(module) != v.SHA256 {
 		return nil, errors.New("plugins: the module in the store is not the one that was uploaded")
 	}
 	report, violations := scan.Scan(module, scan.Ceilings())

@@ -65,7 +65,7 @@ func littered(t *testing.T) (w *world, kept, gone []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.DeletePluginVersion(queue.SHA256(sum)); err != nil {
+	if err := w.store.DeletePluginVersion(queue.SHA256(sum), "deleted", 0); err != nil {
 		t.Fatal(err)
 	}
 	w.end()

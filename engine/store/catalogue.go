@@ -177,11 +177,15 @@ func (c *Catalogue) damaged(cause error, format string, args ...any) error {
 		Advice: sqlitedb.AdviceDamaged, Err: cause}
 }
 
-// PutQueue stores a queue durably. Of a queue that is there already only the settings change;
-// its shard and its time of creation stay. A new queue in another's shard is an error.
+// PutQueue stores a new queue durably. One of another's name, or in another's shard, is an error.
 func (c *Catalogue) PutQueue(q QueueRow, acts ...queue.Act) error {
 	return c.change("put queue", acts, do("leftover.drop", int64(q.Shard)),
 		do("queue.put", int64(q.Shard), q.Name, q.Settings.Row(), int64(q.Created)))
+}
+
+// SetQueue stores other settings of a queue durably, if it is still there.
+func SetQueue(c *Catalogue, q QueueRow) error {
+	return c.change("set queue", nil, do("queue.settings", q.Settings.Row(), q.Name, int64(q.Created)))
 }
 
 // Quarantine stores durably since when a queue does not serve, and how old its files may

@@ -35,7 +35,11 @@ func TestCatalogueQueues(t *testing.T) {
 	}
 	must(t, c.PutQueue(want[1]))
 	must(t, c.PutQueue(QueueRow{Name: "default", Shard: 0, Settings: all, Created: 1}))
-	must(t, c.PutQueue(QueueRow{Name: "default", Shard: 0, Settings: queue.DefaultSettings(), Created: 99})) // the creation stays
+	must(t, SetQueue(c, want[0]))
+	must(t, SetQueue(c, QueueRow{Name: "default", Settings: all, Created: 98})) // one that had this name before
+	if err := c.PutQueue(QueueRow{Name: "default", Shard: 5, Settings: all, Created: 99}); err == nil {
+		t.Error("there are two queues of one name")
+	}
 	must(t, c.PutQueue(QueueRow{Name: "gone", Shard: 3, Settings: all, Created: 3}))
 	if err := c.PutQueue(QueueRow{Name: "thief", Shard: 7, Settings: all, Created: 4}); err == nil {
 		t.Error("a queue took another's shard")

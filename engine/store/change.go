@@ -17,8 +17,8 @@ import (
 // changeStatements are the statements that change the catalogue. Their names are in the
 // journals of shared catalogues: a name keeps its meaning for good.
 var changeStatements = map[string]string{
-	"queue.put": "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO " +
-		"UPDATE SET settings = excluded.settings",
+	"queue.put":        "INSERT INTO queue (shard, name, settings, created) VALUES (?, ?, ?, ?)",
+	"queue.settings":   "UPDATE queue SET settings = ? WHERE name = ? AND created = ?",
 	"queue.drop":       "DELETE FROM queue WHERE name = ?", // of earlier versions
 	queueEnd:           "DELETE FROM queue WHERE name = ? AND created = ?",
 	"queue.quarantine": "UPDATE queue SET quarantined = nullif(?, 0), oldest = nullif(?, 0) WHERE name = ?",
@@ -54,12 +54,11 @@ var changeStatements = map[string]string{
 	"plugin.drop":          "DELETE FROM plugin WHERE name = ?",
 
 	"token.put": "INSERT INTO token (id, name, scopes, queues, meta_key, meta_value, created, expires, used, secret, " +
-		"previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) " +
-		"ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, previous = excluded.previous, previous_until = " +
-		"excluded.previous_until",
+		"previous, previous_until, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	"token.rotate":    "UPDATE token SET secret = ?, previous = ?, previous_until = ? WHERE id = ?",
 	"token.drop":      "DELETE FROM token WHERE id = ?",
-	"token.used":      "UPDATE token SET used = ? WHERE id = ?",
-	"token.end":       "UPDATE token SET expires = ?, previous = ?, previous_until = ? WHERE id = ?",
+	"token.used":      "UPDATE token SET used = max(coalesce(used, 0), ?) WHERE id = ?",
+	"token.end":       "UPDATE token SET expires = ?, previous = ?, previous_until = ? WHERE id = ? AND secret = ?",
 	"access.required": "INSERT INTO access (one, required) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET required = 1",
 
 	"audit.put": "INSERT OR IGNORE INTO audit (shard, number, at, queue, crc, bytes) VALUES (?, ?, ?, ?, ?, ?)",
@@ -74,6 +73,17 @@ const (
 )
 
 var errNothingChanged = errors.New("there is none")
+
+// conditions are steps that refuse a change unless their statement finds a row. Servers decide from what they read,
+// and another server may have changed that before the change comes to the tables. Without a condition, such a change
+// would undo the other one: a token that was rotated here and revoked there would be good again.
+var conditions = map[string]string{
+	"if.plugin":  "SELECT 1 WHERE coalesce((SELECT revision FROM plugin WHERE name = ?), 0) = ?",
+	"if.version": "SELECT 1 FROM plugin_version WHERE sha256 = ?",
+	"if.token":   "SELECT 1 FROM token WHERE id = ? AND secret = ?",
+}
+
+var errOvertaken = errors.New("it was changed meanwhile")
 
 // do is a step of a change.
 func do(name string, args ...any) journal.Step { return journal.Step{Name: name, Args: args} }
@@ -140,6 +150,11 @@ func (c *Catalogue) step(s *journal.Step) (rows int64, err error) {
 		// Passing over it would let this node decide from another catalogue than the others have.
 		return 0, fmt.Errorf("the change %q is not known: a newer Quern made it", s.Name)
 	}
+	if conditions[s.Name] != "" {
+		overtaken := errOvertaken
+		err = stmt.Query(func(sqlitedb.Row) (bool, error) { overtaken = nil; return false, nil }, s.Args...)
+		return 0, errors.Join(err, overtaken)
+	}
 	rows, err = stmt.Exec(s.Args...)
 	if err == nil && rows == 0 && (s.Name == pluginState || s.Name == queueEnd) {
 		err = errNothingChanged
@@ -150,10 +165,12 @@ func (c *Catalogue) step(s *journal.Step) (rows int64, err error) {
 // prepareChanges prepares the statements that change the catalogue. At the start, so that a statement that does not
 // fit the tables is found before any change needs it.
 func (c *Catalogue) prepareChanges() (err error) {
-	c.changes = make(map[string]*sqlitedb.Stmt, len(changeStatements))
-	for name, sql := range changeStatements {
-		if c.changes[name], err = c.conn.Prepare(sql); err != nil {
-			return err
+	c.changes = map[string]*sqlitedb.Stmt{}
+	for _, statements := range []map[string]string{changeStatements, conditions} {
+		for name, sql := range statements {
+			if c.changes[name], err = c.conn.Prepare(sql); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"github.com/quern-queue/quern/engine/journal"
 	"github.com/quern-queue/quern/engine/queue"
 	"github.com/quern-queue/quern/engine/sqlitedb"
 )
@@ -69,9 +70,16 @@ func (c *Catalogue) SetPluginState(sum queue.SHA256, state, reason string) error
 	return err
 }
 
-// DeletePluginVersion removes a version with its module, durably. One that is not there is removed already.
-func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, acts ...queue.Act) error {
-	return c.change("delete plugin version", acts, do("plugin.version.drop", sum[:]))
+// DeletePluginVersion removes a version with its module, durably. One that is not there is removed already. The plugin
+// must still be at a revision, in which the version is not in use.
+func (c *Catalogue) DeletePluginVersion(sum queue.SHA256, name string, revision uint64, acts ...queue.Act) error {
+	return c.change("delete plugin version", acts, atRevision(name, revision), do("plugin.version.drop", sum[:]))
+}
+
+// atRevision refuses a change of a plugin that was changed since the caller read its record. It has revision 0 without
+// a record.
+func atRevision(name string, revision uint64) journal.Step {
+	return do("if.plugin", name, int64(revision))
 }
 
 // PluginRecords lists, for all plugins by name, which versions are in use.
@@ -96,9 +104,15 @@ func (c *Catalogue) PluginRecords() (all []queue.PluginRecord, err error) {
 	return all, wrap("plugin records", err)
 }
 
-// PutPluginRecord durably stores which versions of a plugin are in use, and replaces the earlier
-// record.
+// PutPluginRecord durably stores which versions of a plugin are in use, and replaces the record before it. That must
+// have the revision before it, and the versions in use must still be there.
 func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) error {
+	steps := []journal.Step{atRevision(r.Name, r.Revision-1)}
+	for _, use := range []*queue.PluginUse{&r.Active, &r.Shadow, &r.Canary} {
+		if !use.None() {
+			steps = append(steps, do("if.version", use.SHA256[:]))
+		}
+	}
 	args := []any{r.Name, int64(r.Revision)}
 	for _, use := range []*queue.PluginUse{&r.Active, &r.Previous, &r.Shadow, &r.Canary} {
 		if use.SHA256 == (queue.SHA256{}) {
@@ -108,13 +122,14 @@ func (c *Catalogue) PutPluginRecord(r queue.PluginRecord, acts ...queue.Act) err
 		}
 	}
 	args = append(args, int64(r.Percent), r.Settings, int64(r.Changed), r.Actor)
-	return c.change("put plugin record", acts, do("plugin.put", args...))
+	return c.change("put plugin record", acts, append(steps, do("plugin.put", args...))...)
 }
 
-// DeletePlugin removes a plugin with all its versions, durably. One that is not there is removed already. Both steps
-// are in one commit: no version stays behind without its plugin.
-func (c *Catalogue) DeletePlugin(name string, acts ...queue.Act) error {
-	return c.change("delete plugin", acts, do("plugin.versions.drop", name), do("plugin.drop", name))
+// DeletePlugin removes a plugin with all its versions, durably. It must still be at a revision. Both steps are in one
+// commit: no version stays behind without its plugin.
+func (c *Catalogue) DeletePlugin(name string, revision uint64, acts ...queue.Act) error {
+	return c.change("delete plugin", acts, atRevision(name, revision), do("plugin.versions.drop", name),
+		do("plugin.drop", name))
 }
 
 func copySum(to *queue.SHA256, from []byte) bool {

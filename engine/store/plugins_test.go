@@ -54,19 +54,21 @@ func TestCataloguePlugins(t *testing.T) {
 		must(t, c.Close())
 		c = openCatalogue(t, path)
 	}
-	must(t, c.DeletePluginVersion(all[1].SHA256))
-	must(t, c.DeletePluginVersion(all[1].SHA256))
+	record.Revision, record.Canary = 3, queue.PluginUse{}
+	must(t, c.PutPluginRecord(record))
+	must(t, c.DeletePluginVersion(all[1].SHA256, "a", 3))
+	must(t, c.DeletePluginVersion(all[1].SHA256, "a", 3))
 	if _, found, err := c.PluginModule(all[1].SHA256); found || err != nil {
 		t.Errorf("a deleted module is still there: %v, %v", found, err)
 	}
-	must(t, c.DeletePlugin("a"))
+	must(t, c.DeletePlugin("a", 3))
 	if got, err := c.PluginVersions(); err != nil || !reflect.DeepEqual(got, all[:1]) {
 		t.Errorf("after the deletion: %+v, %v; want only b", got, err)
 	}
 	if got, err := c.PluginRecords(); err != nil || len(got) != 0 {
 		t.Errorf("after the deletion: records %+v, %v", got, err)
 	}
-	must(t, c.PutPluginRecord(record))
+	must(t, c.PutPluginRecord(queue.PluginRecord{Name: "b", Revision: 1, Active: queue.PluginUse{SHA256: all[0].SHA256}, Settings: []byte(`{}`)}))
 	must(t, c.conn.Exec("UPDATE plugin SET active = x'00'"))
 	if _, err := c.PluginRecords(); !isFormat(err) {
 		t.Errorf("a sum of one byte: got %v, want a *queue.FormatError", err)

@@ -219,13 +219,18 @@ func (s *shared) reopen(ctx context.Context) error {
 
 // refusal says that the tables refused a change, as they do at every server.
 func refusal(err error) bool {
-	return errors.Is(err, errNothingChanged) || sqlitedb.ClassOf(err) == sqlitedb.Taken
+	return errors.Is(err, errNothingChanged) || excluded(err)
+}
+
+// excluded says that another change came first, and that the two exclude each other.
+func excluded(err error) bool {
+	return errors.Is(err, errOvertaken) || sqlitedb.ClassOf(err) == sqlitedb.Taken
 }
 
 // faster is the error of a change that the tables refused because another node has just made one that excludes it. The
 // caller has looked whether there is such a thing, before the tables had the change of the other node.
 func faster(err error) error {
-	if sqlitedb.ClassOf(err) != sqlitedb.Taken {
+	if !excluded(err) {
 		return err
 	}
 	return &queue.Error{Code: queue.CodeConflict, Err: err, Message: "Another node of the cluster has just made a " +

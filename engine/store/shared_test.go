@@ -122,6 +122,69 @@ func TestSharedCatalogue(t *testing.T) {
 	}
 }
 
+// A server that decided from what it read is refused if another server has changed that since: nothing comes back that was deleted, and no
+// change is lost.
+func TestChangesThatAnotherServerOvertook(t *testing.T) {
+	t.Parallel()
+	x := &common{t: t, path: filepath.Join(t.TempDir(), "catalogue.db")}
+	a, b := x.server(), x.server()
+	id := access.ID(strings.Repeat("k", 12))
+	token := access.Token{ID: id, Name: "ci", Scopes: access.Read, Secret: access.Hash{1}, Created: 3}
+	one := queue.PluginVersion{SHA256: queue.SHA256{1}, Name: "p", Version: "1", State: "ready", Manifest: []byte("{}"), Report: []byte("{}")}
+	two := one
+	two.SHA256, two.Version = queue.SHA256{2}, "2"
+	active := func(revision uint64, v queue.PluginVersion) queue.PluginRecord {
+		return queue.PluginRecord{Name: "p", Revision: revision, Active: queue.PluginUse{SHA256: v.SHA256}, Settings: []byte("{}")}
+	}
+	q := QueueRow{Name: "q", Shard: 1, Settings: queue.DefaultSettings(), Created: 1}
+	rotated := func(secret byte) *access.Token {
+		t := token
+		t.Secret, t.Previous, t.PreviousUntil = access.Hash{secret}, token.Secret, 9
+		return &t
+	}
+	must(t, a.PutToken(token))
+	must(t, RotateToken(a, rotated(2), token.Secret))
+	must(t, a.EndTokens([]access.Token{token})) // with the secret of before, it ends nothing
+	must(t, a.UseTokens(map[access.ID]queue.Time{id: 9}))
+	must(t, a.UseTokens(map[access.ID]queue.Time{id: 8}))
+	x.caughtUp(b)
+	if list, _, err := b.Tokens(); err != nil || len(list) != 1 || list[0].Secret != (access.Hash{2}) || list[0].PreviousUntil != 9 || list[0].Used != 9 {
+		t.Errorf("the token is %+v, %v; want the secret 2, the one before until 9, and used at 9", list, err)
+	}
+	must(t, a.PutPluginVersion(one, nil))
+	must(t, a.PutPluginVersion(two, nil))
+	must(t, a.PutPluginRecord(active(1, one)))
+	must(t, a.DeletePluginVersion(two.SHA256, "p", 1))
+	must(t, a.PutQueue(q))
+	must(t, a.DeleteQueue(q))
+	must(t, SetQueue(b, q)) // it passes over a queue that is gone
+	for what, late := range map[string]func() error{
+		"rotated twice":                  func() error { return RotateToken(b, rotated(3), token.Secret) },
+		"made twice":                     func() error { return b.PutToken(token) },
+		"a record at the same revision":  func() error { return b.PutPluginRecord(active(1, one)) },
+		"active although it was deleted": func() error { return b.PutPluginRecord(active(2, two)) },
+		"a version in use":               func() error { return b.DeletePluginVersion(one.SHA256, "p", 0) },
+		"a plugin that was activated":    func() error { return b.DeletePlugin("p", 0) },
+	} {
+		if err := late(); queue.CodeOf(err) != queue.CodeConflict {
+			t.Errorf("%s: %v, want the code conflict", what, err)
+		}
+	}
+	must(t, a.DeleteToken(id))
+	if err := RotateToken(b, rotated(4), access.Hash{2}); queue.CodeOf(err) != queue.CodeConflict {
+		t.Errorf("a token that was revoked is rotated: %v, want the code conflict", err)
+	}
+	x.caughtUp(a)
+	x.caughtUp(b)
+	if first, second := all(t, a), all(t, b); first != second {
+		t.Errorf("one server has\n%s\nand the other\n%s", first, second)
+	}
+	records, err := a.PluginRecords()
+	if versions, err2 := a.PluginVersions(); errors.Join(err, err2) != nil || len(versions) != 1 || len(records) != 1 || records[0].Revision != 1 {
+		t.Errorf("there are %+v and %+v, %v; want version 1 at revision 1", versions, records, errors.Join(err, err2))
+	}
+}
+
 // A follower is notified of the changes of others, and not of its own.
 func TestFollowCatalogue(t *testing.T) {
 	t.Parallel()

@@ -98,8 +98,7 @@ func tokenOf(row sqlitedb.Row) (t access.Token, err error) {
 	return t, nil
 }
 
-// PutToken stores a token durably, and that requests need one from now on. Of one that is
-// there already only the secrets change.
+// PutToken stores a new token durably, and that requests need one from now on.
 // The first token closes the server: `required` is set in the same commit, so there is no moment with a token and
 // an open server after a crash.
 func (c *Catalogue) PutToken(t access.Token, acts ...queue.Act) error {
@@ -137,13 +136,23 @@ func previousOf(t *access.Token) any {
 	return t.Previous[:]
 }
 
+// RotateToken stores the secrets of a token durably. The token must still be there, with the secret that it had when
+// the caller read it: of two servers that rotate it at once, only one may hand out a new secret, because the secret of
+// the other one would not be good.
+func RotateToken(c *Catalogue, t *access.Token, had access.Hash, acts ...queue.Act) error {
+	return c.change("rotate token", acts, do("if.token", string(t.ID), had[:]),
+		do("token.rotate", t.Secret[:], previousOf(t), orNull(t.PreviousUntil), string(t.ID)))
+}
+
 // EndTokens stores durably, in one commit, that these tokens, or their secrets from before the last rotation, have
-// ended. These changes are the server's own, made when a time has come, and so have no entry in the audit log.
+// ended. It passes over a token that was rotated meanwhile. These changes are the server's own, made when a time has
+// come, and so have no entry in the audit log.
 func (c *Catalogue) EndTokens(list []access.Token) error {
 	var steps []journal.Step
 	for i := range list {
 		t := &list[i]
-		steps = append(steps, do("token.end", expiresOf(t), previousOf(t), orNull(t.PreviousUntil), string(t.ID)))
+		steps = append(steps, do("token.end", expiresOf(t), previousOf(t), orNull(t.PreviousUntil), string(t.ID),
+			t.Secret[:]))
 	}
 	_, err := c.note("end tokens", nil, steps...)
 	return err
