@@ -62,14 +62,9 @@ func pages[T any](ctx context.Context, c *Client, what, path string, query url.V
 func pagesOf[T, P any](ctx context.Context, c *Client, what, path string, query url.Values,
 	open func(*P) (items []T, next string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		query := maps.Clone(query)
-		for {
-			page, err := get[P](ctx, c, what, queried(path, query))
-			if err != nil {
-				var zero T
-				yield(zero, err)
-				return
-			}
+		query := query
+		page, err := get[P](ctx, c, what, queried(path, query))
+		for ; err == nil; page, err = get[P](ctx, c, what, queried(path, query)) {
 			items, next := open(page)
 			for _, item := range items {
 				if !yield(item, nil) {
@@ -79,12 +74,27 @@ func pagesOf[T, P any](ctx context.Context, c *Client, what, path string, query 
 			if next == "" {
 				return
 			}
-			if query == nil {
-				query = make(url.Values)
+			if query, err = further(what, query, next); err != nil {
+				break
 			}
-			query.Set("cursor", next)
 		}
+		var zero T
+		yield(zero, err)
 	}
+}
+
+// further is the query for the page behind a cursor. A server that names the page that it has just sent would have the client read that
+// page for ever.
+func further(what string, query url.Values, cursor string) (url.Values, error) {
+	if query.Get("cursor") == cursor {
+		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: behind the page %q comes the same page", what,
+			cursor)
+	}
+	if query = maps.Clone(query); query == nil {
+		query = make(url.Values)
+	}
+	query.Set("cursor", cursor)
+	return query, nil
 }
 
 // whole reads a list, all its pages together, whose answer says more than its items. open is where it has them, and its next.
@@ -106,11 +116,9 @@ func whole[P, T any](ctx context.Context, c *Client, what, path string, query ur
 		if *next == "" {
 			return all, nil
 		}
-		query = maps.Clone(query)
-		if query == nil {
-			query = make(url.Values)
+		if query, err = further(what, query, *next); err != nil {
+			return nil, err
 		}
-		query.Set("cursor", *next)
 		*next = ""
 	}
 }

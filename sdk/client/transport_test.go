@@ -452,3 +452,30 @@ func TestAnswersAreObjects(t *testing.T) {
 		}
 	}
 }
+
+// A list ends at a page that names itself as the next one, whether it is read item by item or whole.
+func TestPageBehindItself(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		io.WriteString(w, `{"items":[{}],"next":"b"}`)
+	}))
+	t.Cleanup(server.Close)
+	c, items := mustNew(t, server.URL), 0
+	var err error
+	for _, err = range c.Rules(t.Context(), "q") {
+		if err == nil {
+			items++
+		}
+	}
+	_, whole := c.StrategiesInUse(t.Context(), "q")
+	for _, err := range []error{err, whole} {
+		if err == nil || !strings.Contains(err.Error(), `behind the page "b" comes the same page`) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if items != 2 || asked != 4 {
+		t.Errorf("%d items of a list came, and %d pages were read; want 2 and 4", items, asked)
+	}
+}

@@ -11,7 +11,7 @@ from typing import Any, Union
 import quern
 from quern import _produce
 from quern._addresses import MAX_QUEUES
-from quern._core import Core, EventReader, Open, Pause, Procedure, Tell, Try, path, query
+from quern._core import Core, EventReader, Open, Pause, Procedure, Tell, Try, further, path, query
 from quern._http import Reply, Request
 from quern._notices import KINDS, Notices
 from quern.objects._content import reader
@@ -74,6 +74,25 @@ class Calls(unittest.TestCase):
                 self.assertIsInstance(out, quern.BadAnswer)
                 out, _ = follow(Core(()).fetch(ASK), Reply(400, {}, body))
                 self.assertIsInstance(out, quern.Invalid)
+
+    def test_lists_are_lists_of_objects(self) -> None:
+        """A list of an answer that is missing, or that has other things in it, is a BadAnswer that names it."""
+        for body in (b"{}", b'{"items":null}', b'{"items":{}}', b'{"items":"abc"}', b'{"items":[{},7]}'):
+            with self.subTest(body=body):
+                out, _ = follow(Core(()).fetch(ASK, "items"), Reply(200, {}, body))
+                self.assertIsInstance(out, quern.BadAnswer)
+                self.assertIn("items is no list", str(out))
+        out, _ = follow(Core(()).fetch(ASK, "items"), Reply(200, {}, b'{"items":[{}]}'))
+        self.assertEqual(out, {"items": [{}]})
+
+    def test_a_page_behind_itself(self) -> None:
+        """A list ends at a page that names itself as the next one."""
+        self.assertEqual(further("list", None, {"next": "b"}), "b")
+        self.assertEqual(further("list", "a", {"next": "b"}), "b")
+        self.assertIsNone(further("list", "a", {}))
+        for following in ("a", 7, ["a"]):
+            with self.subTest(following=following), self.assertRaises(quern.BadAnswer):
+                further("list", "a", {"next": following})
 
     def test_pauses(self) -> None:
         """Pauses grow up to a bound, and are at least what the server asked for, up to a minute."""

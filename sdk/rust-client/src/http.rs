@@ -240,10 +240,25 @@ impl Headers {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// How long the server asked to wait.
+    /// How long the server asked to wait. A date counts from the answer's own: the clocks need not agree.
     pub(crate) fn retry_after(&self) -> Duration {
-        Duration::from_secs(self.get("retry-after").parse::<u32>().unwrap_or(0).into())
+        let value = self.get("retry-after");
+        let dates = || Some(moment(value)?.saturating_sub(moment(self.get("date"))?).max(0) as u64);
+        Duration::from_secs(value.parse::<u32>().ok().map(u64::from).or_else(dates).unwrap_or(0))
     }
+}
+
+/// The seconds since the year 0 of a date as HTTP writes it: `Wed, 21 Oct 2026 07:28:30 GMT`.
+fn moment(date: &str) -> Option<i64> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let parts: Vec<&str> = date.split(&[' ', ':'][..]).collect();
+    let [_, day, month, year, hour, minute, second, "GMT"] = parts[..] else { return None };
+    let number = |text: &str| text.parse::<u16>().ok().map(i64::from);
+    let month = MONTHS.match_indices(month).find(|(at, found)| at % 3 == 0 && found.len() == 3)?.0 as i64 / 3;
+    // The year begins in March, so that a leap day is the last of its year.
+    let years = number(year)? - i64::from(month < 2);
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + ((month + 10) % 12 * 153 + 2) / 5 + number(day)?;
+    Some(((days * 24 + number(hour)?) * 60 + number(minute)?) * 60 + number(second)?)
 }
 
 enum Framing {
@@ -358,5 +373,32 @@ impl Answer {
         let spare = self.connection.buffer.len() > self.connection.taken; // more than the answer came
         self.connection.since = Some(Instant::now());
         Ok((body, Some(self.connection).filter(|_| self.keep && !spare)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        for (value, date, want) in [
+            ("", "", 0),
+            ("7", "", 7),
+            ("-1", "", 0),
+            ("soon", "", 0),
+            ("Wed, 21 Oct 2026 07:28:30 GMT", "Wed, 21 Oct 2026 07:28:00 GMT", 30),
+            ("Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:30 GMT", 0),
+            ("Wed, 21 Oct 2026 07:28:00 GMT", "", 0),
+            ("Wed, 21 Oct 2026 07:28:00 CET", "Wed, 21 Oct 2026 07:28:00 CET", 0),
+            ("Fri, 01 Jan 2027 00:00:01 GMT", "Thu, 31 Dec 2026 23:59:59 GMT", 2),
+            ("Fri, 01 Mar 2024 00:00:00 GMT", "Wed, 28 Feb 2024 00:00:00 GMT", 2 * 86_400),
+            ("Mon, 01 Mar 2100 00:00:00 GMT", "Sun, 28 Feb 2100 00:00:00 GMT", 86_400),
+            ("Mon, 01 Jan 2001 00:00:00 GMT", "Sat, 01 Jan 2000 00:00:00 GMT", 366 * 86_400),
+            ("Mon, 30 Nov 2026 00:00:00 GMT", "Mon, 01 Jun 2026 00:00:00 GMT", 182 * 86_400),
+        ] {
+            let headers = Headers(vec![("retry-after".into(), value.into()), ("date".into(), date.into())]);
+            assert_eq!(headers.retry_after(), Duration::from_secs(want), "{value:?} at {date:?}");
+        }
     }
 }

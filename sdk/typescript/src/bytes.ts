@@ -75,13 +75,13 @@ export function join(pieces: readonly Uint8Array[]): Uint8Array {
 /** The longest body that is read whole: about the longest string that the runtime holds. */
 const maxBody = 500 << 20
 
-/** Reads a body whole. */
-export async function gather(body: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
+/** Reads a body whole. tooLong makes the error of one that is too long. */
+export async function gather(body: AsyncIterable<Uint8Array>, tooLong: (fault: string) => Error): Promise<Uint8Array[]> {
   const pieces: Uint8Array[] = []
   let length = 0
   for await (const piece of body) {
     pieces.push(piece)
-    if ((length += piece.length) > maxBody) throw new Error(`quern: a body is longer than ${maxBody >> 20} MiB`)
+    if ((length += piece.length) > maxBody) throw tooLong(`it is longer than ${maxBody >> 20} MiB`)
   }
   return pieces
 }

@@ -2,7 +2,7 @@
 import { isFinal } from './addresses.js'
 import { type Data, type WireBytes, decode, decodeText, encode } from './bytes.js'
 import { type ClientOptions, Connection, backoff, drawKey, jsonBody, pause } from './connection.js'
-import { InvalidError, NotFoundError, QuernError, UnreachableError, refusal } from './error.js'
+import { BadAnswerError, InvalidError, NotFoundError, QuernError, UnreachableError, refusal } from './error.js'
 import { type ConsumerEvent, type EndEvent, type QueueEvent, Silence, dataOf, events, lines } from './events.js'
 import { Calls } from './generated/calls.js'
 import type { InsertManyAnswer, InsertResult, Meta, Output as WireOutput, Problem, Queue, QueueSettingsInput, Submission, WaitAnswer } from './generated/types.js'
@@ -107,8 +107,8 @@ export class Client extends Calls {
       size = 0
       const { results } = await this.connection.json<InsertManyAnswer>({
         what: 'insertMany', method: 'POST', path: `/v1/queues/${part(queue)}/submissions:batch`, body, safe: true, ...(signal ? { signal } : {}),
-      })
-      if (results.length !== count) throw new TypeError(`quern: insertMany: the answer has ${results.length} results for ${count} submissions`)
+      }, 'results')
+      if (results.length !== count) throw new BadAnswerError('insertMany', `it has ${results.length} results for ${count} submissions`)
       return results.map((result, at) => result.submission ?? refusedOne(result, `/submissions/${at}`))
     }
     for await (const work of works) {
@@ -158,7 +158,7 @@ export class Client extends Calls {
       const body = jsonBody({ ids: left.slice(0, mostWaitIds), wait_ms: waitSeconds * 1000 })
       const { ended, unknown = [] } = await this.connection.json<WaitAnswer>({
         what: 'wait', method: 'POST', path: '/v1/submissions:wait', body, waitMs: waitSeconds * 1000, safe: true, ...(signal ? { signal } : {}),
-      })
+      }, 'ended')
       const over = new Set([...ended.map(({ id }) => id), ...unknown])
       left = left.filter((id) => !over.has(id))
       for (const submission of ended) yield { id: submission.id, submission }
@@ -341,6 +341,6 @@ async function* hearing(body: AsyncIterable<Uint8Array>, heard: () => void): Asy
 
 function streamError(what: string, error: unknown, signal: AbortSignal | undefined, silence: Silence): unknown {
   if (signal?.aborted) return signal.reason
-  if (error instanceof QuernError || error instanceof UnreachableError) return error
+  if (error instanceof QuernError || error instanceof UnreachableError || error instanceof BadAnswerError) return error
   return new UnreachableError(what, silence.signal.aborted ? silence.signal.reason : error)
 }

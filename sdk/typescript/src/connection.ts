@@ -1,8 +1,8 @@
 // Calls to one server, or to several that serve the same queues: attempts, pauses, addresses, time limits.
 import { type Address, Addresses, isFinal } from './addresses.js'
 import { gather, join, utf8 } from './bytes.js'
-import { NotTrustedError, QuernError, UnreachableError, refusal } from './error.js'
-import { read, write } from './json.js'
+import { BadAnswerError, NotTrustedError, QuernError, UnreachableError, refusal } from './error.js'
+import { isList, isObject, read, write } from './json.js'
 import { type Logger, Notices } from './notices.js'
 import type { Answer, TlsOptions, Transport } from './transport.js'
 import { openTransport } from '#transport'
@@ -80,6 +80,9 @@ const backoffCap = 5000
 const maxRetryAfter = 60_000 // a server that asks for more gets a try after this, or its answer is the error
 
 /** The error of an attempt that got no answer. Only a transport knows when a certificate is at fault. */
+/** Whether the error is about an answer that came. */
+const isAnswer = (error: unknown): boolean => error instanceof QuernError || error instanceof BadAnswerError
+
 const noAnswer = (what: string, error: unknown) => (error instanceof NotTrustedError ? new NotTrustedError(what, error.cause) : new UnreachableError(what, error))
 
 /** The pause after the given try: random, from 0 to base*2^try, on top of the server's Retry-After. */
@@ -143,17 +146,19 @@ export class Connection {
     this.#transport.close()
   }
 
-  /** Makes a call, again where that is safe and may help, and reads its answer. */
-  async json<T>(request: Request): Promise<T> {
+  /** Makes a call, again where that is safe and may help, and reads its answer, which has these lists of objects. */
+  async json<T>(request: Request, ...lists: (keyof T & string)[]): Promise<T> {
     const text = utf8(await this.#bodyOf(request))
-    if (!text) return undefined as T
+    if (!text && lists.length === 0) return undefined as T
+    let answer: T
     try {
-      const answer = read<T>(text)
-      if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) throw new TypeError('it is no object')
-      return answer
+      answer = read<T>(text)
     } catch (error) {
-      throw new Error(`quern: ${request.what}: the answer is not what the server's interface says`, { cause: error })
+      throw new BadAnswerError(request.what, 'it is no JSON', { cause: error })
     }
+    if (!isObject(answer)) throw new BadAnswerError(request.what, 'it is no object')
+    for (const name of lists) if (!isList(answer[name])) throw new BadAnswerError(request.what, `${name} is no list of objects`)
+    return answer
   }
 
   /** Makes a call whose answer is bytes. */
@@ -179,6 +184,7 @@ export class Connection {
         return await once(way)
       } catch (error) {
         if (request.signal?.aborted) throw request.signal.reason
+        if (error instanceof BadAnswerError) throw error
         const moved = this.#addresses.leave(request.path, way.address, error)
         if (!request.safe || (isFinal(error) && !moved)) throw error
         if (moved && elsewhere > 0) {
@@ -203,11 +209,11 @@ export class Connection {
     const timer = setTimeout(() => limit.abort(new Error('no answer in time')), this.timeoutMs + (request.waitMs ?? 0))
     try {
       const answer = await this.#send(request, way, limit.signal)
-      const body = await gather(answer.body)
+      const body = await gather(answer.body, (fault) => new BadAnswerError(request.what, fault))
       limit.signal.throwIfAborted() // a body without a length ends with its connection, also when the connection was cut here
       return body
     } catch (error) {
-      if (error instanceof QuernError) throw error
+      if (isAnswer(error)) throw error
       throw noAnswer(request.what, limit.signal.aborted ? limit.signal.reason : error)
     } finally {
       clearTimeout(timer)
@@ -221,7 +227,7 @@ export class Connection {
       try {
         return await this.#send(request, way, request.signal)
       } catch (error) {
-        throw error instanceof QuernError ? error : noAnswer(request.what, error)
+        throw isAnswer(error) ? error : noAnswer(request.what, error)
       }
     })
   }
@@ -237,7 +243,7 @@ export class Connection {
       done?.({ status: answer.status })
       const owner = this.#addresses.heard(request.path, way.address, answer.status, answer.header('quern-owner'))
       if (answer.status >= 200 && answer.status < 300) return answer
-      const refused = refusal(answer.status, utf8(await gather(answer.body)), retryAfter(answer))
+      const refused = refusal(answer.status, utf8(await gather(answer.body, (fault) => new BadAnswerError(request.what, fault))), retryAfter(answer))
       if (answer.status !== 421 || !owner || owner === way.address || way.followed || isStreamed(request.body)) throw refused
       way.followed = true
       way.address = owner

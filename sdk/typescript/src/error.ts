@@ -64,6 +64,14 @@ export function refusal(status: number, body: string, retryAfterMs: number): Que
   return new (kinds[moved ? 503 : status] ?? QuernError)({ ...problem, status }, retryAfterMs)
 }
 
+/** The answer is not what the server's interface says: it comes from another program, or was damaged. The client does not repeat the call. */
+export class BadAnswerError extends Error {
+  override name = 'BadAnswerError'
+  constructor(what: string, fault: string, options?: ErrorOptions) {
+    super(`quern: ${what}: the answer is not what the server's interface says: ${fault}`, options)
+  }
+}
+
 /** There is no answer: the client could not reach the server, or the answer broke off or took too long. `cause` has the reason. */
 export class UnreachableError extends Error {
   override name = 'UnreachableError'

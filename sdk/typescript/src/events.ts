@@ -1,4 +1,5 @@
 // Server-sent events.
+import { BadAnswerError } from './error.js'
 import { read } from './json.js'
 import type { Closed, ConsumersFrame, EndsGap, Hello, KeysFrame, RevokedEvent, SchedulesFrame, Series, Skipped, StatsFrame, Submission } from './generated/types.js'
 
@@ -51,7 +52,7 @@ export async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<st
     }
     if (last === '') continue
     rest.push(last)
-    if ((length += last.length) > maxLine) throw new Error("quern: a line of the answer is longer than a server's can be")
+    if ((length += last.length) > maxLine) throw new BadAnswerError('stream', `a line is longer than ${maxLine} characters`)
   }
   const end = rest.join('') + decoder.decode()
   if (end !== '') yield end

@@ -25,3 +25,8 @@ export function write(value: unknown): string {
     return JSON.stringify(value, (_, v: unknown) => (typeof v === 'bigint' ? mark + String(v) : v)).replace(marked, '$1')
   }
 }
+
+export const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Whether a value is a list of objects. */
+export const isList = (value: unknown): boolean => Array.isArray(value) && value.every(isObject)

@@ -1,4 +1,6 @@
 // The parts that all generated calls share.
+import { BadAnswerError } from './error.js'
+import { isList } from './json.js'
 
 /** The options of every call. */
 export interface CallOptions {
@@ -14,7 +16,10 @@ export async function* pages<T>(page: (cursor: string | undefined) => Promise<{ 
   let cursor: string | undefined
   do {
     const got = await page(cursor)
+    if (!isList(got.items)) throw new BadAnswerError('list', 'items is no list of objects')
     yield* got.items
+    // A server that names the page that it has just sent would have the client read it for ever.
+    if (got.next && got.next === cursor) throw new BadAnswerError('list', `behind the page ${cursor} comes the same page`)
     cursor = got.next
   } while (cursor)
 }

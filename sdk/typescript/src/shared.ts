@@ -6,7 +6,7 @@
 //
 // So a lone caller waits for its own call only, and the busier the program, the more inserts share a call and the commit behind it.
 import { type Connection, type Request, byteLength, later } from './connection.js'
-import { QuernError } from './error.js'
+import { BadAnswerError, QuernError } from './error.js'
 import type { InsertManyAnswer, Submission } from './generated/types.js'
 
 // Bounds of a shared call. A larger call makes no insert cheaper, and delays the other callers that share the commit. A large insert goes
@@ -79,8 +79,8 @@ export class Shared {
     const headers = { 'content-type': 'application/x-ndjson' }
     const body = call.map((one) => one.line).join('\n')
     try {
-      const { results } = await this.connection.json<InsertManyAnswer>({ what: 'insert', method: 'POST', path: path + ':batch', headers, body, safe: true, traced: false, pauses: next })
-      if (results.length !== call.length) throw new TypeError(`quern: insert: the answer has ${results.length} results for ${call.length} submissions`)
+      const { results } = await this.connection.json<InsertManyAnswer>({ what: 'insert', method: 'POST', path: path + ':batch', headers, body, safe: true, traced: false, pauses: next }, 'results')
+      if (results.length !== call.length) throw new BadAnswerError('insert', `it has ${results.length} results for ${call.length} submissions`)
       call.forEach((one, at) => one.settle(results[at]!.submission))
     } catch (error) {
       const isRefusal = error instanceof QuernError && error.status < 500 // the cause may be one of them

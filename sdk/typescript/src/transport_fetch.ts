@@ -19,7 +19,7 @@ export function openTransport(tls: TlsOptions | undefined): Transport {
   const send = async (call: Call): Promise<Answer> => {
     const { body } = call
     // Browsers send no body piece by piece over HTTP/1.1, so that a stream is put together first.
-    const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : join(await gather(body))
+    const whole = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : join(await gather(body, (fault) => new TypeError(`quern: the body of the call: ${fault}`)))
     const options = { method: call.method, headers: call.headers, signal: call.signal, redirect: 'error' as const, ...(whole === undefined ? {} : { body: whole as BodyInit }), ...(client ? { client } : {}) }
     const answer = await fetch(call.url, options).catch((failed: Error) => {
       const error = failed?.cause instanceof Error ? failed.cause : failed // Deno's own text is only that it failed

@@ -3,7 +3,7 @@ import { isFinal } from './addresses.js'
 import { type Chunk, type Handler, Held } from './chunk.js'
 import type { Client } from './client.js'
 import { type Connection, backoff, checkMeta, drawKey, jsonBody, later, pause } from './connection.js'
-import { ChunkError, DrainedError, HandlerError, QuernError, StrategyError, TooLargeError } from './error.js'
+import { BadAnswerError, ChunkError, DrainedError, HandlerError, QuernError, StrategyError, TooLargeError } from './error.js'
 import type { ConsumerEvent } from './events.js'
 import { raisedOf } from './failure.js'
 import type { ExchangeAnswer, Meta, ReserveAnswer, Result, RevokedEvent, Strategy, StrategyWarning } from './generated/types.js'
@@ -465,9 +465,9 @@ export class Worker {
     const fail = call.outcomes.filter((h) => h.failed).map((h) => h.outcome)
     const extend = call.extends.map((h) => ({ token: h.token, timeout_ms: this.o.timeoutMs, ...h.progress })) // each repeats the progress: a restarted server does not know it
     const body = { complete, fail, extend, ...(extend.length > 0 ? { consumer: this.o.consumer } : {}), ...(this.#asked > 0 ? { reserve: { ...this.#reserve, max: this.#asked } } : {}) }
-    const answer = await this.connection.json<ExchangeAnswer>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true })
+    const answer = await this.connection.json<ExchangeAnswer>({ what: 'exchange', method: 'POST', path: this.#path + '/exchange', body: jsonBody(body), safe: true }, 'complete', 'fail', 'extend', 'reservations')
     for (const [what, sent, got] of [['complete', complete, answer.complete], ['fail', fail, answer.fail], ['extend', extend, answer.extend]] as const) {
-      if (got.length !== sent.length) throw new Error(`quern: ${what}: the answer has ${got.length} results for ${sent.length} items`)
+      if (got.length !== sent.length) throw new BadAnswerError(what, `it has ${got.length} results for ${sent.length} items`)
     }
     return answer
   }
@@ -607,7 +607,7 @@ export class Worker {
     const { signal } = this.#poll
     try {
       const body = jsonBody({ ...this.#reserve, max: room, wait_ms: this.o.waitMs })
-      const answer = await this.connection.json<ReserveAnswer>({ what: 'reserve', method: 'POST', path: this.#path, body, waitMs: this.o.waitMs, safe: true, signal })
+      const answer = await this.connection.json<ReserveAnswer>({ what: 'reserve', method: 'POST', path: this.#path, body, waitMs: this.o.waitMs, safe: true, signal }, 'reservations')
       // A server that does not wait is not asked in a tight loop.
       if (answer.reservations.length === 0) await pause(backoff(0) + Math.min(answer.retry_after_ms ?? 0, maxIdle), signal).catch(() => {})
       this.#polling = 0

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { head } from '../dist/bytes.js'
 import { events, lines } from '../dist/events.js'
 import { failureOf, snoozeOf, typeOf } from '../dist/failure.js'
-import { ChunkError, Client, DrainedError, HandlerError, PermanentError, QuernError, RetryError, SnoozeError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
+import { BadAnswerError, ChunkError, Client, DrainedError, HandlerError, PermanentError, QuernError, RetryError, SnoozeError, StrategyError, UnreachableError, readJSON, writeJSON } from '../dist/index.js'
 import { Notices } from '../dist/notices.js'
 
 test('whole numbers keep their digits', () => {
@@ -25,6 +25,13 @@ test('an error is cut between characters', () => {
   assert.equal(head('x' + '😀'.repeat(300), 1000), 'x' + '😀'.repeat(249))
 })
 
+/** The items of a list. */
+async function all(list) {
+  const items = []
+  for await (const item of list) items.push(item)
+  return items
+}
+
 /** A body in pieces of one byte, which cut every line, character and line end. */
 async function* bytes(text) { for (const byte of new TextEncoder().encode(text)) yield Uint8Array.of(byte) }
 
@@ -44,6 +51,17 @@ test('an answer that is no object is an error', async () => {
   for (const text of ['null', '[]', '7', '"x"']) {
     await assert.rejects(answering(() => bytes(text)).getSubmission('1'), /get submission: the answer is not what the server's interface says/, text)
   }
+})
+
+test('a list of an answer that is missing, or has other things in it, is an error of its own', async () => {
+  for (const text of ['{}', '{"items":null}', '{"items":{}}', '{"items":"abc"}', '{"items":[{},7]}']) {
+    await assert.rejects(all(answering(() => bytes(text)).listRules('q')), (error) => error instanceof BadAnswerError && /items is no list/.test(error.message), text)
+  }
+  await assert.rejects(all(answering(() => bytes('{"results":7}')).insertMany('q', [{ chunks: { count: 1, prefix: 'x' } }])), BadAnswerError)
+})
+
+test('a list ends at a page that names itself as the next one', async () => {
+  await assert.rejects(all(answering(() => bytes('{"items":[{"id":"1"}],"next":"a"}')).listRules('q')), (error) => error instanceof BadAnswerError && /behind the page a/.test(error.message))
 })
 
 test('a body that is cut when its time is over is no answer', async () => {

@@ -13,7 +13,7 @@ from typing import Any, Optional, TypeVar, Union
 from . import _jobs, _produce, types
 from ._asyncio import AsyncHandler, AsyncWorker, AsyncWorkers, Stream, Transport
 from ._calls import AsyncCalls, _request
-from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
+from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, further, path, query, read_object
 from ._ends import SILENCE, End, Follower
 from ._held import Held
 from ._http import Request, Trust
@@ -112,7 +112,7 @@ class AsyncClient(AsyncCalls):
         found: list[Any] = [None] * len(submissions)
         for batch in _produce.batches(submissions):
             try:
-                for place, one in batch.results(await self._fetch(batch.request)):
+                for place, one in batch.results(await self._fetch(batch.request, "results")):
                     found[place] = one
             except Error as error:
                 for place in batch.places:
@@ -153,7 +153,7 @@ class AsyncClient(AsyncCalls):
         except Error as error:
             self._core.addresses.leave(request, endpoint, error)
             raise
-        found: types.Submission = read_json("insert", reply.body)
+        found: types.Submission = read_object("insert", reply.body)
         return found
 
     async def wait(self, submission: _produce.Submission, timeout: Optional[float] = None) -> types.Submission:
@@ -176,7 +176,7 @@ class AsyncClient(AsyncCalls):
         stream: Stream = await self._transport.run(self._core.stream(request))
         async with contextlib.aclosing(stream.lines(self._core.timeout)) as lines:
             async for line in lines:
-                found = read_json("outputs", line)
+                found = read_object("outputs", line)
                 yield Output(found["index"], from_wire(found["output"]))
 
     async def outputs_of(
@@ -292,8 +292,8 @@ class AsyncClient(AsyncCalls):
         plans = _jobs.plans(self._jobs, WorkerOptions(**options))
         return AsyncWorkers([AsyncWorker(self._transport, own, _jobs.async_dispatch(jobs, middleware), hook) for own, jobs in plans])
 
-    async def _fetch(self, request: Request) -> Any:
-        return await self._transport.run(self._core.fetch(request))
+    async def _fetch(self, request: Request, *lists: str) -> Any:
+        return await self._transport.run(self._core.fetch(request, *lists))
 
     async def _bytes(self, request: Request) -> bytes:
         return (await self._transport.run(self._core.call(request))).body
@@ -301,10 +301,10 @@ class AsyncClient(AsyncCalls):
     async def _pages(self, what: str, target: str, values: Mapping[str, Any]) -> AsyncIterator[Any]:
         cursor: Optional[str] = None
         while True:
-            page = await self._fetch(Request(what, "GET", query(target, {**values, "cursor": cursor}), safe=True))
+            page = await self._fetch(Request(what, "GET", query(target, {**values, "cursor": cursor}), safe=True), "items")
             for item in page["items"]:
                 yield item
-            if not (cursor := page.get("next")):
+            if not (cursor := further(what, cursor, page)):
                 return
 
 

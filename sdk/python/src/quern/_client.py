@@ -10,7 +10,7 @@ from typing import Any, Optional, TypeVar, Union
 
 from . import _jobs, _produce, types
 from ._calls import Calls, _request
-from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, path, query, read_json
+from ._core import DEFAULT_RETRIES, DEFAULT_TIMEOUT, Call, Core, Event, EventReader, Topic, further, path, query, read_object
 from ._ends import SILENCE, End, Follower
 from ._held import Held
 from ._http import Request, Trust
@@ -142,7 +142,7 @@ class Client(Calls):
         found: list[Any] = [None] * len(submissions)
         for batch in _produce.batches(submissions):
             try:
-                for place, one in batch.results(self._fetch(batch.request)):
+                for place, one in batch.results(self._fetch(batch.request, "results")):
                     found[place] = one
             except Error as error:
                 for place in batch.places:
@@ -185,7 +185,7 @@ class Client(Calls):
         except Error as error:
             self._core.addresses.leave(request, endpoint, error)
             raise
-        found: types.Submission = read_json("insert", reply.body)
+        found: types.Submission = read_object("insert", reply.body)
         return found
 
     def wait(self, submission: _produce.Submission, timeout: Optional[float] = None) -> types.Submission:
@@ -212,7 +212,7 @@ class Client(Calls):
         off, raise :class:`NoAnswer`. The server ends an answer that you read at less than 16 KiB a second on average."""
         request = Request("outputs", "GET", path("/v1/submissions/{}/outputs", _produce.submission_id(submission)), safe=True)
         for line in self._transport.run(self._core.stream(request)).lines(self._core.timeout):
-            found = read_json("outputs", line)
+            found = read_object("outputs", line)
             yield Output(found["index"], from_wire(found["output"]))
 
     def outputs_of(
@@ -373,8 +373,8 @@ class Client(Calls):
         hook = None if on_failure is None and on_dead is None else failed
         return Workers([Worker(self._transport, own, _jobs.dispatch(jobs, middleware), hook) for own, jobs in _jobs.plans(self._jobs, asked)])
 
-    def _fetch(self, request: Request) -> Any:
-        return self._transport.run(self._core.fetch(request))
+    def _fetch(self, request: Request, *lists: str) -> Any:
+        return self._transport.run(self._core.fetch(request, *lists))
 
     def _bytes(self, request: Request) -> bytes:
         return self._transport.run(self._core.call(request)).body
@@ -382,7 +382,7 @@ class Client(Calls):
     def _pages(self, what: str, target: str, values: Mapping[str, Any]) -> Iterator[Any]:
         cursor: Optional[str] = None
         while True:
-            page = self._fetch(Request(what, "GET", query(target, {**values, "cursor": cursor}), safe=True))
+            page = self._fetch(Request(what, "GET", query(target, {**values, "cursor": cursor}), safe=True), "items")
             yield from page["items"]
-            if not (cursor := page.get("next")):
+            if not (cursor := further(what, cursor, page)):
                 return

@@ -195,13 +195,10 @@ class Core:
                 raise error
             tries += 1
 
-    def fetch(self, request: Request) -> Procedure[Any]:
-        """Make a call and read the JSON of its answer."""
+    def fetch(self, request: Request, *lists: str) -> Procedure[Any]:
+        """Make a call and read the object in its answer, which has these lists of objects."""
         reply = yield from self.call(request)
-        answer = read_json(request.what, reply.body)
-        if not isinstance(answer, dict):
-            raise BadAnswer(f"{request.what}: the answer is not what the server's interface says: it is no object")
-        return answer
+        return read_object(request.what, reply.body, *lists)
 
     def wait(self, submission: str, timeout: Optional[float]) -> Procedure[Any]:
         """Ask until a submission has ended, at most for this many seconds."""
@@ -274,7 +271,7 @@ class Event:
 
     def json(self) -> Any:
         """The data, read."""
-        return read_json(f"the event {self.name}", self.data.encode()) if self.data else {}
+        return read_object(f"the event {self.name}", self.data.encode()) if self.data else {}
 
 
 class EventReader:
@@ -303,12 +300,33 @@ class EventReader:
         return events
 
 
-def read_json(what: str, body: bytes) -> Any:
-    """Read an answer."""
+def read_object(what: str, body: bytes, *lists: str) -> Any:
+    """Read an answer, which has these lists of objects."""
     try:
-        return json.loads(body)
+        found = json.loads(body)
     except (ValueError, RecursionError) as fault:  # values may be nested too deep
-        raise BadAnswer(f"{what}: the answer is not what the server's interface says: {fault}") from None
+        raise not_said(what, fault) from None
+    if not isinstance(found, dict):
+        raise not_said(what, "it is no object")
+    for name in lists:
+        items = found.get(name)
+        if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+            raise not_said(what, f"{name} is no list of objects")
+    return found
+
+
+def not_said(what: str, fault: object) -> BadAnswer:
+    """The error of an answer that can be read and is another one than the server's interface says."""
+    return BadAnswer(f"{what}: the answer is not what the server's interface says: {fault}")
+
+
+def further(what: str, cursor: Optional[str], page: Mapping[str, Any]) -> Optional[str]:
+    """The cursor of the page behind this one, which came for ``cursor``, or ``None``. A server that names the same page again would have
+    the client read it for ever."""
+    following = page.get("next") or None
+    if following is not None and (not isinstance(following, str) or following == cursor):
+        raise not_said(what, f"behind the page {cursor!r} comes {following!r}")
+    return following
 
 
 def path(pattern: str, *names: object) -> str:

@@ -132,7 +132,7 @@ class Shared:
         body = b"\n".join(one.line for one in call)
         request = Request("insert", "POST", f"{path}:batch", body, {"Content-Type": "application/x-ndjson"}, safe=True, traced=False, pauses=pauses)
         try:
-            results = (yield from self._core.fetch(request))["results"]
+            results = (yield from self._core.fetch(request, "results"))["results"]
             if len(results) != len(call):
                 raise BadAnswer(f"insert: the answer has {len(results)} results for {len(call)} submissions")
             for one, result in zip(call, results):

@@ -36,7 +36,7 @@ class Waiting:
         seconds = SLICE_SECONDS if self._until is None else min(max(self._until - time.monotonic(), 0.0), SLICE_SECONDS)
         body = write_json({"ids": self.left[:MAX_IDS], "wait_ms": int(seconds * 1000)}).encode()
         request = Request("wait", "POST", "/v1/submissions:wait", body, {"Content-Type": "application/json"}, wait=seconds, safe=True)
-        found = yield from self._core.fetch(request)
+        found = yield from self._core.fetch(request, "ended")
         over: list[Ended] = [(one["id"], one) for one in found["ended"]]
         over += [(one, unknown(one)) for one in found.get("unknown", [])]
         gone = {one for one, _ in over}

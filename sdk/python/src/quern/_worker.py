@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Protocol, Union
 
-from ._core import Core, Event, Pause, Procedure, Tell, Try, path, read_json
+from ._core import Core, Event, Pause, Procedure, Tell, Try, path, read_object
 from ._held import Held, Lost
 from ._http import Reply, Request
 from ._values import meta_entries, write_json
@@ -429,7 +429,7 @@ class WorkerCore:
                 call.began = time.monotonic()
                 reply = yield from self.core.call(self._request("exchange", self._body(call)))
                 call.size = len(reply.body)
-                call.answer = read_json("exchange", reply.body)
+                call.answer = read_object("exchange", reply.body, "complete", "fail", "extend", "reservations")
                 for what, items in (("complete", _count(call, False)), ("fail", _count(call, True)), ("extend", len(call.extends))):
                     if len(call.answer[what]) != items:
                         raise BadAnswer(f"exchange: the answer has {len(call.answer[what])} results for {items} items of {what}")
@@ -446,7 +446,7 @@ class WorkerCore:
         request.wait = self.options.wait
         try:
             reply = yield from self.core.call(request)
-            poll.answer = read_json("reserve", reply.body)
+            poll.answer = read_object("reserve", reply.body, "reservations")
         except Error as error:
             poll.error = error
             yield from self._rest(error, poll.failures)
