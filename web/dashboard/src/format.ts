@@ -2,6 +2,7 @@ import { write } from './json'
 import type { Meta, MetaValue } from './types'
 
 const whole = new Intl.NumberFormat('en-US')
+const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 })
 
 /** A count with all its digits. */
 export const exact = (n: number) => whole.format(n)
@@ -18,13 +19,13 @@ export function queueName(name: string): string {
   return shard === undefined ? name : `${whole}, shard ${shard}`
 }
 
-/** A count as people read it: 9,999, then 12.3 k, 98.4 M, 1.2 G. */
+/** A count as people read it: 9,999, then 12.3 k, 98.4 M, 1.2 G. One that is rounded up to 1,000 k is 1.0 M. */
 export function short(n: number): string {
   if (n < 10_000) return n % 1 && n < 100 ? n.toFixed(1) : whole.format(Math.round(n))
-  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]] as const) {
-    if (n < size) continue
+  for (const [unit, size] of [['T', 1e12], ['G', 1e9], ['M', 1e6], ['k', 1e3]] as const) {
+    if (n < 0.9995 * size) continue
     const scaled = n / size
-    return `${scaled.toFixed(scaled < 99.95 ? 1 : 0)} ${unit}`
+    return `${scaled < 99.95 ? tenths.format(scaled) : whole.format(Math.round(scaled))} ${unit}`
   }
   return String(n)
 }
@@ -44,7 +45,7 @@ export function duration(seconds: number): string {
 }
 
 export function bytes(n: number): string {
-  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]] as const) if (n >= size) return `${(n / size).toFixed(1)}\u00a0${unit}`
+  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]] as const) if (n >= 0.99996 * size) return `${tenths.format(n / size)}\u00a0${unit}`
   return `${n}\u00a0B`
 }
 

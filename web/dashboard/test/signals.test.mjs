@@ -95,6 +95,15 @@ test('a range that is longer than the history says where the history begins', as
   await t.close()
 })
 
+test('numbers that are rounded up to a unit have that unit, and long ones are grouped', async () => {
+  const { code } = transformSync(readFileSync(new URL('../src/format.ts', import.meta.url), 'utf8').replace(/^import .*$/gm, ''), { loader: 'ts', format: 'esm' })
+  const { bytes, short } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
+  assert.deepEqual([0.25, 9999, 10_000, 99_949, 99_950, 999_499, 999_500, 1e6, 999.6e6, 999.6e9, 1234e12].map(short),
+    ['0.3', '9,999', '10.0 k', '99.9 k', '100 k', '999 k', '1.0 M', '1.0 M', '1.0 G', '1.0 T', '1,234 T'])
+  assert.deepEqual([1023, 1024, 2 ** 20 - 1, 1023.9 * 2 ** 20, 2 ** 30 - 1, 2 ** 41].map((n) => bytes(n).replace('\u00a0', ' ')),
+    ['1023 B', '1.0 KiB', '1.0 MiB', '1,023.9 MiB', '1.0 GiB', '2,048.0 GiB'])
+})
+
 test('the lines of a chart have at most 200 points, which are averages that stay where they are as time goes on', async () => {
   const { code } = transformSync(readFileSync(new URL('../src/calm.ts', import.meta.url)), { loader: 'ts', format: 'esm' })
   const { averaged, calmStep } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
