@@ -87,8 +87,8 @@ func pagesOf[T, P any](ctx context.Context, c *Client, what, path string, query 
 // page for ever.
 func further(what string, query url.Values, cursor string) (url.Values, error) {
 	if query.Get("cursor") == cursor {
-		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: behind the page %q comes the same page", what,
-			cursor)
+		return nil, fmt.Errorf("quern: %s: the answer is not what the server's interface says: behind the page %q comes the same page",
+			what, cursor)
 	}
 	if query = maps.Clone(query); query == nil {
 		query = make(url.Values)
