@@ -199,6 +199,8 @@ func TestAdviceOverSeveralNodes(t *testing.T) {
 	for _, c := range []struct{ refused, advice, instead string }{
 		{`Fair("group", Random)`, `Otherwise select one group, as in SelectOnly("group", `, `SelectOnly("group", "acme", Fair("group", Random))`},
 		{`Fair("user", Random)`, `Otherwise select one group, as in SelectOnly("group", `, `SelectOnly("group", "acme", Fair("user", Random))`},
+		{`SelectOnly("group", "acme", Fair("user", MaxSimultaneous("user", 2, Random)))`, `Otherwise use the key "group"`,
+			`SelectOnly("group", "acme", Fair("user", MaxSimultaneous("group", 2, Random)))`},
 		{`MaxSimultaneous("user", 2, Random)`, `Otherwise use the key "group"`, `MaxSimultaneous("group", 2, Random)`},
 		{`PreferDistinct("user", 2, Random)`, `Otherwise use the key "group"`, `PreferDistinct("group", 2, Random)`},
 	} {

@@ -50,6 +50,9 @@ func (x *Sharding) Asking(ctx context.Context, name string, raw []byte, most int
 	case few && len(numbers) == 0: // no shard has any of these groups yet: the first says what is wrong with the plan
 	case few && len(numbers) == 1:
 		a.Shard = numbers[0]
+		if cross := together.CrossingOf(a.Plan); cross.Counts() {
+			return a, s.mergeable(a.Plan)
+		}
 	default:
 		a.Shard = 0
 		return a, s.mergeable(a.Plan)

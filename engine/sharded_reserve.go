@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quern-queue/quern/engine/backlog"
@@ -273,20 +274,44 @@ func (s *Sharded) asked(plan *strategy.Plan) (numbers []int, few, partly bool) {
 // mergeable refuses plans that several shards cannot follow exactly: scores and nested shares, and on several nodes shares and all that
 // counts by another key than the group.
 func (s *Sharded) mergeable(plan *strategy.Plan) error {
+	if err := countsInOne(plan, !s.Spread()); err != nil {
+		return err
+	}
 	for i := range plan.Branches {
 		switch br := &plan.Branches[i]; {
 		case br.Scored != nil:
-			return notMerged("%s ranks candidates of one shard only", br.Scored.String())
+			return notMerged(plan, br, "ranks candidates")
 		case br.Fair == "":
 		case s.Spread():
 			// By the key "group" Fair needs all shards as well: it shares out work among the groups.
-			return notTogether(fmt.Sprintf("Fair(%q, ...)", br.Fair), fmt.Sprintf("select one group, as in SelectOnly(%q, \"NAME\", ...)",
-				queue.GroupKey))
+			return notTogether(br.Fair, outermost(plan, br), oneGroup)
 		case slices.ContainsFunc(br.Inner, func(inner strategy.Branch) bool { return inner.Fair != "" }):
-			return notMerged("Fair(%q, ...) with another Fair inside shares out the chunks of one shard only", br.Fair)
+			return notMerged(plan, br, "with another Fair inside shares out the chunks")
 		}
 	}
-	return countsInOne(plan, !s.Spread())
+	return nil
+}
+
+// oneGroup is the advice for blocks that the shard of one group can keep alone.
+var oneGroup = fmt.Sprintf("select one group, as in SelectOnly(%q, \"NAME\", ...)", queue.GroupKey)
+
+// notMerged refuses a branch that one shard has to follow alone.
+func notMerged(plan *strategy.Plan, br *strategy.Branch, does string) error {
+	instead := oneGroup
+	if cross := together.CrossingOf(plan); cross.Counts() { // one group is not enough: other shards have chunks of these values, too
+		instead = fmt.Sprintf("count by the key %q only, and %s", queue.GroupKey, oneGroup)
+	}
+	return queue.Invalid("/strategy", "cannot be kept exactly, because the queue has several shards: %s %s of one shard only. Instead, %s",
+		outermost(plan, br), does, instead)
+}
+
+// outermost is the path to the Score, Plugin or Fair that a branch is.
+func outermost(plan *strategy.Plan, br *strategy.Branch) (path string) {
+	br.Leaves(func(leaf *strategy.Branch) bool {
+		path = plan.PathTo(leaf, func(n *strategy.Node) bool { return n.Fair != "" || n.Block == "Score" || n.Block == "Plugin" })
+		return false
+	})
+	return path
 }
 
 // countsInOne refuses a plan with limits that one shard cannot keep, as others have chunks of the same values, too. inOne says that the
@@ -294,22 +319,23 @@ func (s *Sharded) mergeable(plan *strategy.Plan) error {
 func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	for i := range plan.Branches {
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
-			for _, l := range leaf.Limits {
-				_, lacking := queue.LackedBy(l.Key)
-				switch {
-				case l.Percent > 0 && !inOne:
-					err = queue.Invalid("/strategy", "has a limit of %s, a share of the chunks in flight in all shards of the "+
-						"queue. That is possible if the call names the whole queue, and all its shards are on one node. "+
-						"Otherwise give a number", l.String())
-				case l.Key == queue.GroupKey || inOne && !lacking:
-				case lacking:
-					err = notMerged("%s counts chunks that several shards have", l.String())
-				default:
-					err = notTogether(l.String(), byGroup)
+			for _, l := range slices.Backward(leaf.Limits) { // of two limits by missing=one, the one without the key comes first
+				if instead := insteadOf(l, inOne); instead != "" {
+					path := plan.PathTo(leaf, func(n *strategy.Node) bool { return slices.Contains(n.Limits, l) })
+					err = notTogether(l.Key, path, instead)
+					return false
 				}
 			}
-			if leaf.Fewest != "" && leaf.Fewest != queue.GroupKey && !inOne {
-				err = notTogether(fmt.Sprintf("PreferDistinct(%q, ...)", leaf.Fewest), byGroup)
+			if leaf.Fewest == "" {
+				return true
+			}
+			l := strategy.Limit{Key: leaf.Fewest}
+			if leaf.FewestOne {
+				l.Key = queue.Without(leaf.Fewest)
+			}
+			if instead := insteadOf(l, inOne); instead != "" {
+				path := plan.PathTo(leaf, func(n *strategy.Node) bool { return n.Block == "PreferDistinct" && !n.Soft })
+				err = notTogether(l.Key, path, instead)
 			}
 			return err == nil
 		})
@@ -317,16 +343,28 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 	return err
 }
 
-// byGroup is the advice for blocks that each shard can keep alone, if they count by group.
-var byGroup = fmt.Sprintf("use the key %q", queue.GroupKey)
-
-// notTogether refuses a block that only shards of one node can count together.
-func notTogether(what, instead string) error {
-	return queue.Invalid("/strategy", "cannot be kept exactly: %s counts chunks of all shards of the queue. That is possible if the "+
-		"call names the whole queue, and all its shards are on one node. Otherwise %s", what, instead)
+// insteadOf says what can be used instead of a limit that one shard cannot keep; "": it can keep the limit.
+func insteadOf(l strategy.Limit, inOne bool) string {
+	var advice []string
+	key, lacking := queue.LackedBy(l.Key)
+	if lacking {
+		advice = append(advice, "leave missing=one out")
+	}
+	if key != queue.GroupKey && !inOne {
+		advice = append(advice, fmt.Sprintf("use the key %q", queue.GroupKey))
+	}
+	if l.Percent > 0 && !inOne {
+		advice = append(advice, "give a number")
+	}
+	return strings.Join(advice, " and ")
 }
 
-func notMerged(what string, args ...any) error {
-	return queue.Invalid("/strategy", "cannot be kept exactly, because the queue has several shards: "+what+". Use the key %q, "+
-		"or select one group, as in SelectOnly(%q, \"NAME\", ...)", append(args, queue.GroupKey, queue.GroupKey)...)
+// notTogether refuses a block that counts chunks of all shards by a key, at the end of this path.
+func notTogether(key queue.MetaKey, path, instead string) error {
+	if of, lacking := queue.LackedBy(key); lacking {
+		return queue.Invalid("/strategy", "cannot be kept exactly, because the queue has several shards: %s counts submissions without "+
+			"the key %q, and each shard counts only its own. Instead, %s", path, of, instead)
+	}
+	return queue.Invalid("/strategy", "cannot be kept exactly: %s counts chunks of all shards of the queue. That is possible if the "+
+		"call names the whole queue, and all its shards are on one node. Otherwise %s", path, instead)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quern-queue/quern/engine/queue"
+	"github.com/quern-queue/quern/engine/strategy"
 )
 
 // Behaviour 119: over four shards every order is the order of one queue, for any number at a time, through filters and through
@@ -229,6 +230,58 @@ func TestWhatShardsCannotDo(t *testing.T) {
 	}
 	if err := e.DeleteQueue(t.Context(), shardedName, false); queue.CodeOf(err) != queue.CodeConflict {
 		t.Errorf("the deletion of a queue with open submissions answers %v", err)
+	}
+}
+
+// The refusal of a strategy names the block that the caller wrote, and the server accepts what the refusal advises.
+func TestRefusalsOverShardsAdviseWhatWorks(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 2)
+	defer closed(t, e)
+	put1(t, w, queue.NewSubmission{Group: "a", Meta: queue.Meta{number("company", 7)}})
+	one := queueAt(e, queue.ShardName(shardedName, 1))
+	const selectOne = `Instead, select one group, as in SelectOnly("group", "NAME", ...)`
+	for _, test := range []struct {
+		of                       Work
+		strategy, block, instead string
+		accepted                 string
+	}{
+		{w, `MaxSimultaneous("company", 2, missing=one, Random)`, `MaxSimultaneous(company<2, missing=one)`,
+			`Instead, leave missing=one out`, `MaxSimultaneous("company", 2, Random)`},
+		{w, `OrElse(SelectOnly("a", 1, Random), MaxRate("company", 5, "1s", missing=one, Random))`, `OrElse[1] > MaxRate(company 5/1s, missing=one)`,
+			`Instead, leave missing=one out`, `OrElse(SelectOnly("a", 1, Random), MaxRate("company", 5, "1s", Random))`},
+		{w, `SelectOnly("group", "a", MaxSimultaneous("company", 2, missing=one, Random))`, `SelectOnly(group="a") > MaxSimultaneous(company<2, missing=one)`,
+			`Instead, leave missing=one out`, `SelectOnly("group", "a", MaxSimultaneous("company", 2, Random))`},
+		{w, `PreferDistinct("company", 2, missing=one, Random)`, `PreferDistinct(company<2, missing=one, soft limit)`,
+			`Instead, leave missing=one out`, `PreferDistinct("company", 2, Random)`},
+		{w, `SelectOnly("a", 1, PreferDistinct("company", missing=one, OldestFirst))`, `SelectOnly(a=1) > PreferDistinct(company, missing=one)`,
+			`Instead, leave missing=one out`, `SelectOnly("a", 1, PreferDistinct("company", OldestFirst))`},
+		{w, `OrElse(SelectOnly("b", 1, Random), Fair("company", Fair("user", Random)))`, `OrElse[1] > Fair(company)`, selectOne,
+			`SelectOnly("group", "a", Fair("company", Fair("user", Random)))`},
+		{w, `SelectOnly("group", "a", Fair("company", Fair("user", MaxSimultaneous("company", 2, Random))))`, `SelectOnly(group="a") > Fair(company)`,
+			`Instead, count by the key "group" only, and select one group`,
+			`SelectOnly("group", "a", Fair("company", Fair("user", MaxSimultaneous("group", 2, Random))))`},
+		{one, `MaxSimultaneous("company", 2, missing=one, Random)`, `MaxSimultaneous(company<2, missing=one)`,
+			`Instead, leave missing=one out and use the key "group"`, `MaxSimultaneous("group", 2, Random)`},
+		{one, `MaxSimultaneous("company", "20%", Random)`, `MaxSimultaneous(company<20%)`,
+			`Otherwise use the key "group" and give a number`, `MaxSimultaneous("group", 2, Random)`},
+		{one, `PreferDistinct("company", Random)`, `PreferDistinct(company)`, `Otherwise use the key "group"`, `PreferDistinct("group", Random)`},
+	} {
+		_, err := reserveBy(t, test.of, test.strategy, 1, 0)
+		if queue.CodeOf(err) != queue.CodeInvalid || !strings.Contains(err.Error(), ": "+test.block+" ") || !strings.Contains(err.Error(), test.instead) {
+			t.Errorf("%s answers %v", test.strategy, err)
+		}
+		if _, err := reserveBy(t, test.of, test.accepted, 1, 0); err != nil {
+			t.Errorf("the refusal of %s says: %s, and %s answers %v", test.strategy, test.instead, test.accepted, err)
+		}
+	}
+	scored, err := strategy.Parse(`OrElse(SelectOnly("a", 1, Random), Score(priority, Random))`) // which an engine without plugins refuses
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.(*Sharded).mergeable(scored.Plan()); err == nil || !strings.Contains(err.Error(), "OrElse[1] > Score(priority) ranks") ||
+		!strings.Contains(err.Error(), selectOne) {
+		t.Errorf("scores over shards answer %v", err)
 	}
 }
 

@@ -126,7 +126,12 @@ func TestShardsStrategies(t *testing.T) {
 	t.Parallel()
 	s := newOrders(t, api.QueueSettingsInput{})
 	made := s.spread(8, 2)
-	for _, strategy := range []string{`Fair("user", Fair("group", Random))`, `MaxRate("user", 2, "1s", missing=one, OldestFirst)`, `Nonsense(`} {
+	inOne := func(strategy string) string {
+		return fmt.Sprintf("SelectOnly(%q, %q, %s)", "group", made[2].Group, strategy)
+	}
+	for _, strategy := range []string{`Fair("user", Fair("group", Random))`, `MaxRate("user", 2, "1s", missing=one, OldestFirst)`, `Nonsense(`,
+		inOne(`MaxSimultaneous("user", 2, missing=one, OldestFirst)`),
+		inOne(`Fair("user", Fair("kind", MaxSimultaneous("user", 2, Random)))`)} {
 		refused := s.refused("POST", queuePath("orders", "/reservations"), request(strategy, 1), http.StatusUnprocessableEntity)
 		for _, below := range []string{"validate", "preview", "explain"} {
 			p := s.refused("POST", queuePath("orders", "/strategies/"+below), map[string]string{"strategy": strategy}, http.StatusUnprocessableEntity)
@@ -136,7 +141,8 @@ func TestShardsStrategies(t *testing.T) {
 		}
 	}
 	s.do("POST", queuePath("orders", "/strategies/validate"), `{"strategy":"MaxSimultaneous(\"group\", 2, OldestFirst)"}`, http.StatusOK, nil)
-	one := fmt.Sprintf("SelectOnly(%q, %q, OldestFirst)", "group", made[2].Group)
+	s.do("POST", queuePath("orders", "/strategies/validate"), map[string]string{"strategy": inOne(`Fair("user", Fair("kind", Random))`)}, http.StatusOK, nil)
+	one := inOne("OldestFirst")
 	var preview api.PreviewResponse
 	s.do("POST", queuePath("orders", "/strategies/preview"), map[string]any{"strategy": one, "max": 10}, http.StatusOK, &preview)
 	if len(preview.Picks) != 2 || preview.Picks[0].Submission != made[2].ID {

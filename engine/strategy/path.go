@@ -163,10 +163,18 @@ func (p *Plan) Path(leaf *Leaf) []Step {
 //	OrElse[1] > PreferDistinct(company<3, beyond it) > Random
 //
 // with the alternatives of OrElse counted from 0.
-func (p *Plan) PathText(leaf *Leaf) string {
+func (p *Plan) PathText(leaf *Leaf) string { return p.pathText(p.Path(leaf)) }
+
+// PathTo shows the path to a block, as PathText does: to the first one around a leaf of the plan that is found.
+func (p *Plan) PathTo(leaf *Branch, found func(*Node) bool) string {
+	nodes, path := p.Nodes(), p.Path(&Leaf{Branch: leaf})
+	return p.pathText(path[:1+slices.IndexFunc(path, func(s Step) bool { return found(&nodes[s.Node]) })])
+}
+
+func (p *Plan) pathText(path []Step) string {
 	nodes := p.Nodes()
 	var dst []byte
-	for i, step := range p.Path(leaf) {
+	for i, step := range path {
 		if i > 0 {
 			dst = append(dst, " > "...)
 		}
