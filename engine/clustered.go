@@ -94,10 +94,10 @@ func (c clustered) prepare(ctx context.Context, row store.QueueRow, id queue.Ide
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	if tail, err := log.Tail(ctx); err != nil || tail == 0 {
-		return err
-	}
 	dir := c.e.shardDir(row.Shard)
+	if tail, err := log.Tail(ctx); err != nil || tail == 0 {
+		return errors.Join(err, os.RemoveAll(dir)) // an earlier queue of this number may have left something
+	}
 	if err := makeDir(dir); err != nil {
 		return err
 	}
@@ -110,8 +110,9 @@ func (c clustered) prepare(ctx context.Context, row store.QueueRow, id queue.Ide
 	return err
 }
 
+// found also removes what an earlier queue of this number left in the cache.
 func (c clustered) found(ctx context.Context, row store.QueueRow) error {
-	return c.Backend.MakeJournal(ctx, shardJournal(&row), 0)
+	return errors.Join(os.RemoveAll(c.e.shardDir(row.Shard)), c.Backend.MakeJournal(ctx, shardJournal(&row), 0))
 }
 
 func (c clustered) journal(_ *Queue, row store.QueueRow, _ queue.Identity) func(context.Context) (journal.Journal, error) {

@@ -624,6 +624,43 @@ func TestCallsGoOnWhileAQueueIsPrepared(t *testing.T) {
 	hasLarge(t, next.Engine, id, chunks)
 }
 
+// A node makes a new queue with the number of one that it had before, and that was deleted at another node. Its cache still has files of
+// the deleted queue, also while it prepares to have that queue again.
+func TestNumberOfAQueueThatANodeHad(t *testing.T) {
+	t.Parallel()
+	b, table := newFolderBackend(t), clustertest.NewTable()
+	a := b.node(t, table)
+	other, err := b.open(t, filepath.Join(t.TempDir(), "cache"), "b", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.serves(t, func() bool { view := a.nodes.node.View(); return view.Live("b") })
+	for range 2 {
+		if _, _, err := a.PutQueue(t.Context(), "large", queue.DefaultSettings()); err != nil {
+			t.Fatal(err)
+		}
+		made := queueAt(a.Engine, "large")
+		if s := made.Stats(); s.SubmissionsOpen != 0 || made.id != 1 {
+			t.Fatalf("the new queue has the number %d and %d submissions, want 1 and none", made.id, s.SubmissionsOpen)
+		}
+		id, _ := large(t, a.Engine)
+		if err := a.nodes.Move(t.Context(), "large", "b"); err != nil {
+			t.Fatal(err)
+		}
+		other.serves(t, func() bool { _, err := other.Queue("large"); return err == nil })
+		if err := a.nodes.prepare(t.Context(), &store.QueueRow{Name: "large", Shard: made.id, Created: made.created, Settings: *made.config.Load()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := queueOf(other.Engine, id).Submissions.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.DeleteQueue(t.Context(), "large", false); err != nil {
+			t.Fatal(err)
+		}
+		a.serves(t, func() bool { return !a.nodes.Has("large") })
+	}
+}
+
 // A node that catches up with another one knows its tokens at once. It does not wait until it hears of the change.
 func TestCatchUpToAnotherNode(t *testing.T) {
 	t.Parallel()

@@ -419,10 +419,14 @@ func (n *Nodes) taken(further bool) map[queue.ShardID]bool {
 // begin takes the lease of a new queue. Only the coordinator makes queues, so no other node takes this number. The node that
 // serves a queue makes its further shards: of two nodes that take the same number, one fails.
 func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
+	if n == nil {
+		return nil
+	}
+	if err := vacate(ctx, n, row.Shard); err != nil {
+		return err
+	}
 	_, number := queue.CutShard(row.Name)
 	switch {
-	case n == nil:
-		return nil
 	case number > 1:
 		err := n.node.TakeFree(ctx, row.Shard)
 		if errors.Is(err, cluster.ErrNewerOwner) {
@@ -435,6 +439,27 @@ func (n *Nodes) begin(ctx context.Context, row *store.QueueRow) error {
 			Message: "This node does not create queues: another one of the cluster does. Send this again in a moment."}
 	}
 	return n.node.Take(ctx, row.Shard)
+}
+
+// vacate closes what this node has prepared of an earlier queue with a number. It waits a second for what is being opened or closed.
+func vacate(ctx context.Context, n *Nodes, shard queue.ShardID) error {
+	for waited := time.Duration(0); waited < time.Second && ctx.Err() == nil; waited += seenLook {
+		n.mu.Lock()
+		ready, busy := n.prepared[shard], n.busy[shard]
+		if !busy {
+			delete(n.prepared, shard)
+		}
+		n.mu.Unlock()
+		switch {
+		case !busy && ready != nil:
+			return ready.discard()
+		case !busy:
+			return nil
+		}
+		pause(ctx, seenLook)
+	}
+	return &queue.Error{Code: queue.CodeMoving, Message: "The number of the new queue was that of a deleted one, which this node is just " +
+		"closing. Nothing was done. Send this again in a moment."}
 }
 
 // end makes sure that no node takes a queue over any more, before the queue is taken out of the catalogue. It fails if another node may
