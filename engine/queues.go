@@ -27,6 +27,9 @@ func (e *Engine) PutQueue(ctx context.Context, name string, settings queue.Setti
 	switch {
 	case err != nil:
 	case q != nil:
+		if settings.MaxShards > 0 { // a file of settings from before the server added shards does not mean to remove them
+			settings.Shards = max(settings.Shards, q.config.Load().Shards)
+		}
 		info, err = e.configure(ctx, q, settings)
 	default:
 		info, err = createWhole(ctx, e, store.QueueRow{Name: name, Shard: id, Settings: settings, Created: queue.At(e.options.Now())})

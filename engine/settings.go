@@ -60,9 +60,6 @@ func DefaultSettings(e *Engine) queue.Settings {
 // configure gives a queue other settings. Settings that are the same as before change nothing, and are not in the audit log. The caller
 // holds e.changing.
 func (e *Engine) configure(ctx context.Context, q *Queue, settings queue.Settings) (QueueInfo, error) {
-	if now := q.config.Load().Shards; settings.MaxShards > 0 && settings.Shards < now {
-		settings.Shards = now // a client that sends the same settings as before the server added shards does not mean to remove them
-	}
 	if settings.Shards != q.config.Load().Shards {
 		if err := e.split(ctx, q, settings); err != nil {
 			return QueueInfo{}, err

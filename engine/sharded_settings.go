@@ -62,7 +62,8 @@ func (x *Sharding) splittable(q *Queue, settings *queue.Settings) error {
 	shards, now := settings.Shards, q.config.Load().Shards
 	switch {
 	case shards < now:
-		return queue.Invalid("/shards", "is %d, and the queue has %d: the number can only rise", shards, now)
+		return queue.Invalid("/shards", "is %d, and the queue has %d: the number can only rise. To use fewer shards, name the others in "+
+			"draining_shards", shards, now)
 	case len(q.name) > maxShardedName:
 		return queue.Invalid("/shards", "needs a queue whose name has at most %d bytes: its shards are named after it",
 			maxShardedName)

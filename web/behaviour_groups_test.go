@@ -168,6 +168,24 @@ func TestBehaviour115ShardsArePreparedAhead(t *testing.T) {
 	if got := s.reserveAll("orders", "OldestFirst"); len(got) != groups {
 		t.Errorf("%d of %d chunks were handed out", len(got), groups)
 	}
+	fewer := s.refused("PATCH", queuePath("orders", ""), `{"settings":{"shards":3}}`, http.StatusUnprocessableEntity)
+	if len(fewer.Errors) != 1 || fewer.Errors[0].Pointer != "/settings/shards" || !strings.Contains(fewer.Errors[0].Detail, "has 4: the number can only rise") {
+		t.Errorf("a change to fewer shards answers %+v", fewer)
+	}
+	var kept api.Queue
+	s.do("PATCH", queuePath("orders", ""), `{"settings":{"shards":4,"max_attempts":7}}`, http.StatusOK, &kept)
+	if strings.Contains(fmt.Sprint(kept.Warnings), "keeps") {
+		t.Errorf("the same number of shards: %q", kept.Warnings)
+	}
+	// a file of settings from before the server prepared shards changes everything else, and the answer has a warning
+	s.do("PUT", queuePath("orders", ""), `{"settings":{"shards":2,"groups_per_shard":9,"max_shards":4,"max_attempts":8}}`, http.StatusOK, &kept)
+	if kept.Settings.Shards != 4 || kept.Settings.MaxAttempts != 8 || len(kept.Warnings) != 1 || !strings.Contains(kept.Warnings[0], "keeps its 4 shards") {
+		t.Errorf("the first settings again: %d shards, %d attempts, %q", kept.Settings.Shards, kept.Settings.MaxAttempts, kept.Warnings)
+	}
+	fewer = s.refused("PUT", queuePath("orders", ""), `{"settings":{"shards":2}}`, http.StatusUnprocessableEntity)
+	if len(fewer.Errors) != 1 || fewer.Errors[0].Pointer != "/settings/shards" {
+		t.Errorf("fewer shards without max_shards: %+v", fewer)
+	}
 }
 
 // When all shards are full, inserts go on, and the overrun is reported by the metrics, the diagnosis and the readiness.

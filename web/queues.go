@@ -201,7 +201,12 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*creation[api.Queue
 	}
 	// The error for a queue that exists is passed in: only under the lock is it certain that it does.
 	info, created, err := x.engine.PutQueue(ctx, in.Queue, settings, exists...)
-	return answeredCreation(apiQueue(&info), created, "/v1/queues/"+info.Name, prefixed(err, "/settings"))
+	out := apiQueue(&info)
+	if now := info.Settings.Shards; settings.Shards < now {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("The queue keeps its %d shards, although the request has %d: "+
+			"the number can only rise. To use fewer shards, name the others in draining_shards", now, settings.Shards))
+	}
+	return answeredCreation(out, created, "/v1/queues/"+info.Name, prefixed(err, "/settings"))
 }
 
 // deleteQueueInput has no condition: a queue is safe because it must be empty.
