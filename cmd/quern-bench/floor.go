@@ -128,11 +128,15 @@ func (r *run) rate(ctx context.Context, s, floor *serveProcess, f *rated) error 
 	return nil
 }
 
-// timed lets n clients work for a while and returns their counts per second.
+// timed lets n clients work for a while, and on a slow machine until the first of them has done something. It returns their counts per
+// second.
 func timed(ctx context.Context, n int, lasting time.Duration, s *serveProcess, client work) (float64, error) {
 	var count atomic.Int64
 	started := time.Now()
-	more := func() bool { return time.Since(started) < lasting && ctx.Err() == nil }
+	more := func() bool {
+		past := time.Since(started)
+		return ctx.Err() == nil && (past < lasting || count.Load() == 0 && past < lasting+time.Minute)
+	}
 	err := parallel(n, func(int) error { return client(s, more, &count) })
 	return float64(count.Load()) / time.Since(started).Seconds(), err
 }
