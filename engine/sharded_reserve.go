@@ -347,7 +347,7 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 func insteadOf(l strategy.Limit, inOne bool) string {
 	var advice []string
 	key, lacking := queue.LackedBy(l.Key)
-	if lacking {
+	if lacking && key != queue.GroupKey { // submissions without a group are all in the first shard
 		advice = append(advice, "leave missing=one out")
 	}
 	if key != queue.GroupKey && !inOne {

@@ -285,6 +285,44 @@ func TestRefusalsOverShardsAdviseWhatWorks(t *testing.T) {
 	}
 }
 
+// A limit by group with missing=one is exact: submissions without a group are all in the first shard.
+func TestOneLimitForAllWithoutAGroup(t *testing.T) {
+	t.Parallel()
+	e, w := openSharded(t, t.TempDir(), 4)
+	defer closed(t, e)
+	for range 5 {
+		put1(t, w, queue.NewSubmission{})
+	}
+	for i := range 8 {
+		put1(t, w, queue.NewSubmission{Group: fmt.Sprint("g", i%4)})
+	}
+	const prefer, atMostTwo = `PreferDistinct("group", missing=one, OldestFirst)`, `MaxSimultaneous("group", 2, missing=one, Random)`
+	flying := map[string]int{}
+	take := func(strategy string, most int) {
+		got, err := reserveBy(t, w, strategy, most, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", strategy, err)
+		}
+		for _, r := range got.Reservations {
+			flying[r.Meta.GroupOf()]++
+		}
+	}
+	for number := 1; number <= 2; number++ {
+		take(prefer, 5)
+		for _, group := range []string{"", "g0", "g1", "g2", "g3"} {
+			if flying[group] != number {
+				t.Fatalf("after %d each: %v", number, flying)
+			}
+		}
+	}
+	if take(atMostTwo, 100); flying[""] != 2 {
+		t.Errorf("beside two chunks without a group, %d were given", flying[""]-2)
+	}
+	if take(`MaxSimultaneous("group", 4, missing=one, Random)`, 100); flying[""] != 4 {
+		t.Errorf("%d chunks without a group are in flight, want 4", flying[""])
+	}
+}
+
 // A call that waits gets what becomes available in any shard: by an insert, and by a completion that makes room under a limit.
 func TestWaitOverShards(t *testing.T) {
 	t.Parallel()

@@ -103,8 +103,8 @@ func CrossingOf(plan *strategy.Plan) (c Crossing) {
 		c.Fair = c.Fair || plan.Branches[i].Fair != ""
 		plan.Branches[i].Leaves(func(leaf *strategy.Branch) bool {
 			for _, l := range leaf.Limits {
-				switch {
-				case l.Key == queue.GroupKey:
+				switch key, _ := queue.LackedBy(l.Key); {
+				case key == queue.GroupKey: // one shard has a group, and the first one all that is without
 				case l.Of == strategy.Rate:
 					c.Rates = append(c.Rates, l)
 				default:
