@@ -78,7 +78,7 @@ test-kills: prepare
 # The behaviours once more, of a cluster.
 test-nodes: prepare
 	$(INSTALL) postgresql
-	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestPluginBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$$' ./web -args -nodes 3
+	$(TEST) -short -parallel 4 -run '^TestBehaviour|^TestPluginBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$$|^TestAnyCalls$$' ./web -args -nodes 3
 browser: dashboard-check build ## the dashboard in a real browser against a real server under load
 	cd $(DASHBOARD) && npm run --silent test
 dashboard-check: dashboard-tools

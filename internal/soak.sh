@@ -11,6 +11,7 @@ QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestSimulation$|TestFaults$|TestOv
 QUERN_SIM_SEEDS=$seeds run -timeout 48h -run 'TestNodes$' ./engine/simtest/nodes
 run -timeout 24h -count 20 -run '^TestBehaviour|^TestScene|^TestCrew|^TestShared|^TestShards|^TestScripts$' ./web -args -nodes 3
 QUERN_ANY_CALLS=20000 run -race -timeout 6h -v -run TestAnyCalls ./web
+QUERN_ANY_CALLS=20000 run -race -timeout 6h -v -run TestAnyCalls ./web -args -nodes 3
 QUERN_KEYS=1060000 run -timeout 2h -v -run 'TestKeysAreNotForgotten$' ./engine/simtest
 QUERN_POWER_STATES=100000 QUERN_DISK_FAULTS=5000 run -timeout 24h -v ./engine/powerloss
 QUERN_RESTORE_ROUNDS=100 run -timeout 12h -v -run 'TestBackupUnderLoad|TestCopyOfALiveDirectory' ./engine

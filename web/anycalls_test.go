@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"regexp"
@@ -29,9 +30,8 @@ import (
 type anyCalls struct {
 	*fixture
 	operations []anyOperation
-	base       string // of a server over HTTP/2
-	over       *http.Client
-	module     string // of a plugin
+	over       *httptest.Server // over HTTP/2; nil: there are nodes, and each call goes to one of them
+	module     string           // of a plugin
 
 	mu   sync.Mutex
 	seen map[string][]string // what answers contained, by field: ids and tokens
@@ -66,15 +66,16 @@ var others = regexp.MustCompile(`token|session|backup`)
 
 func newAnyCalls(t *testing.T) *anyCalls {
 	f := newFixture(t)
-	f.alone()
 	f.do("PUT", "/v1/queues/orders", `{"settings":{"shards":2,"reservation_timeout_ms":3000}}`, http.StatusCreated, nil)
 	f.do("PUT", "/v1/queues/mails", `{"settings":{"max_attempts":1}}`, http.StatusCreated, nil)
 	module, err := manifest.Pack(wasmtest.Scorer(), []byte(declared("scorer", "1.0.0", "priority", "age_ms")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	over := f.overHTTP2()
-	a := &anyCalls{fixture: f, base: over.URL, over: over.Client(), module: string(module), seen: map[string][]string{}}
+	a := &anyCalls{fixture: f, module: string(module), seen: map[string][]string{}}
+	if f.crew == nil {
+		a.over = f.overHTTP2()
+	}
 	for path, item := range loadDocument(t, documentOf(t, f.server)).Paths.Map() {
 		for method, op := range item.Operations() {
 			if !others.MatchString(op.OperationID) {
@@ -228,9 +229,12 @@ func (a *anyCalls) call(r *rand.Rand) {
 func (a *anyCalls) send(r *rand.Rand, method, path, body, media string, patience time.Duration) {
 	ctx, goAway := context.WithTimeout(a.Context(), patience)
 	defer goAway()
-	client, base := a.over, a.base
-	if r.IntN(3) == 0 {
-		client, base = http.DefaultClient, "http://"+a.address
+	client, base := http.DefaultClient, "http://"+a.address
+	switch {
+	case a.crew != nil:
+		base = a.crew.list[r.IntN(len(a.crew.list))].url
+	case r.IntN(3) > 0:
+		client, base = a.over.Client(), a.over.URL
 	}
 	request, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -258,8 +262,9 @@ func (a *anyCalls) send(r *rand.Rand, method, path, body, media string, patience
 	}
 }
 
-// Many clients make any calls at once, with all kinds of values, over HTTP/1 and HTTP/2, and hang up when they like. No call fails in the
-// server, nothing is logged as its failure, and all counters are right in the end. QUERN_ANY_CALLS is how many calls each client makes.
+// Many clients make any calls at once, with all kinds of values, over HTTP/1 and HTTP/2 or to any node of a cluster, and hang up when they
+// like. No call fails in the server, nothing is logged as its failure, and all counters are right in the end. QUERN_ANY_CALLS is how many
+// calls each client makes.
 func TestAnyCalls(t *testing.T) {
 	t.Parallel()
 	calls, clients := 150, uint64(8)
@@ -285,12 +290,18 @@ func TestAnyCalls(t *testing.T) {
 	for _, line := range regexp.MustCompile(`.*level=ERROR.*`).FindAllString(a.log.String(), -1) {
 		t.Error(line)
 	}
-	for _, q := range a.engine.Queues() {
-		if a.engine.ShardsOf(q.Name) > 1 { // its shards are in the list
-			continue
-		}
-		if _, err := a.engine.Storage().Verify(t.Context(), q.Name, func(f engine.Fault) { t.Errorf("%+v", f) }); err != nil {
-			t.Errorf("queue %s: %v", q.Name, err)
+	engines := []*engine.Engine{a.engine}
+	if a.crew != nil {
+		engines = a.crew.engines()
+	}
+	for _, e := range engines {
+		for _, q := range e.Queues() {
+			if e.ShardsOf(q.Name) > 1 || a.crew != nil && e.Nodes().Elsewhere(q.Name) != nil { // its shards are in the list, or another node has it
+				continue
+			}
+			if _, err := e.Storage().Verify(t.Context(), q.Name, func(f engine.Fault) { t.Errorf("%+v", f) }); err != nil {
+				t.Errorf("queue %s: %v", q.Name, err)
+			}
 		}
 	}
 }
