@@ -168,8 +168,8 @@ func (f *forwarding) still(c echo.Context, op *operation) error {
 	return err
 }
 
-// send lets another node answer a call.
-func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
+// send lets another node answer a call. reads says that the call changes nothing.
+func (f *forwarding) send(c echo.Context, at *engine.Elsewhere, reads bool) error {
 	to, err := url.Parse(at.URL)
 	if err != nil {
 		return internalProblem(err)
@@ -215,7 +215,7 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 	defer sent.Body.Close() // the transport may go on reading it after an early answer
 	answer, err := f.transport.RoundTrip(sent.WithContext(r.Context()))
 	if err != nil {
-		return f.failed(r, at, err)
+		return f.failed(r, at, reads, err)
 	}
 	defer answer.Body.Close()
 	withoutLink(answer.Header)
@@ -227,7 +227,7 @@ func (f *forwarding) send(c echo.Context, at *engine.Elsewhere) error {
 	begin()
 	c.Response().WriteHeader(answer.StatusCode)
 	if err := pass(c.Response(), answer, begin); err != nil {
-		return f.failed(r, at, err)
+		return f.failed(r, at, reads, err)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (b *endingBody) Read(p []byte) (int, error) {
 
 // failed is the answer when another node did not give one. It first checks whether the client went away: that also ends
 // the call to the other node, and is no failure of the node.
-func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) error {
+func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, reads bool, cause error) error {
 	if r.Context().Err() != nil || errors.Is(cause, errClientGone) {
 		return newProblem(codeClientGone, "The client went away before the answer.")
 	}
@@ -324,10 +324,10 @@ func (f *forwarding) failed(r *http.Request, at *engine.Elsewhere, cause error) 
 		return broken
 	}
 	f.log.Warn("a call could not be sent on to the node that serves it", "node", at.Node, "url", at.URL, "error", cause)
-	// A connection that was never made cannot have done anything, and a GET changes nothing: both may be repeated.
+	// A connection that was never made cannot have done anything, nor can a call that only reads: both may be repeated.
 	// For all others the client has to decide, with its Idempotency-Key or its tokens.
 	dialing, is := errors.AsType[*net.OpError](cause)
-	if r.Method == http.MethodGet || is && dialing.Op == "dial" {
+	if reads || r.Method == http.MethodGet || is && dialing.Op == "dial" {
 		return &queue.Error{Code: queue.CodeMoving, Message: fmt.Sprintf("Node %s, which serves this, does not "+
 			"answer. Nothing was done. Send this again in a moment; another node takes over if it is gone.", at.Node)}
 	}

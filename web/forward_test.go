@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/quern-queue/quern/engine"
+	"github.com/quern-queue/quern/engine/queue"
 )
 
 // between is a node that sends every call on to owner.
@@ -30,7 +31,7 @@ func between(t *testing.T, owner http.HandlerFunc) (address, ownerURL string, fa
 	through, failed := newForwarding(nil, f.server.auth, slog.New(slog.DiscardHandler)), make(chan error, 100)
 	e := echo.New()
 	e.Any("/*", func(c echo.Context) error {
-		err := through.send(c, &engine.Elsewhere{Node: "owner", URL: at.URL})
+		err := through.send(c, &engine.Elsewhere{Node: "owner", URL: at.URL}, strings.HasSuffix(c.Request().URL.Path, "/explain"))
 		failed <- err
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -105,12 +106,12 @@ func TestForwardedAnswers(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{})
 	address, _, failed := between(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/half" {
+		if strings.HasPrefix(r.URL.Path, "/half") {
 			w.Header().Set("Content-Length", "100")
 		}
 		_, _ = w.Write([]byte("one"))
 		_ = http.NewResponseController(w).Flush()
-		if r.URL.Path == "/half" {
+		if strings.HasPrefix(r.URL.Path, "/half") {
 			panic(http.ErrAbortHandler)
 		}
 		<-read
@@ -130,13 +131,15 @@ func TestForwardedAnswers(t *testing.T) {
 		t.Errorf("the rest is %q, %v", rest, err)
 	}
 
-	answer, err = http.Post("http://"+address+"/half", contentJSON, bytes.NewReader([]byte("{}")))
-	if err == nil {
-		_, err = io.ReadAll(answer.Body)
-		answer.Body.Close()
-	}
-	var p *problem
-	if err == nil || !errors.As(<-failed, &p) || p.Code != string(codeUnknownOutcome) {
-		t.Errorf("half an answer is taken for a whole one: %v, %+v", err, p)
+	for path, want := range map[string]queue.Code{"/half": codeUnknownOutcome, "/half/explain": queue.CodeMoving} { // the second only reads
+		answer, err = http.Post("http://"+address+path, contentJSON, bytes.NewReader([]byte("{}")))
+		if err == nil {
+			_, err = io.ReadAll(answer.Body)
+			answer.Body.Close()
+		}
+		var p *problem
+		if reason := <-failed; err == nil || queue.CodeOf(reason) != want && (!errors.As(reason, &p) || p.Code != string(want)) {
+			t.Errorf("half an answer at %s is taken for a whole one: %v, %v", path, err, reason)
+		}
 	}
 }

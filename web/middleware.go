@@ -146,7 +146,7 @@ func (s *Server) answer(c echo.Context, op *operation, next echo.HandlerFunc) er
 	case err != nil:
 		return err
 	case at != nil:
-		return s.forwarding.send(c, at)
+		return s.forwarding.send(c, at, op.scope == access.Read)
 	case op != nil && op.brings:
 		if err := s.engine.Storage().Room(); err != nil {
 			return err

@@ -406,7 +406,7 @@ func (a *away) refused(p *sharedPart) *part {
 func (f *forwarding) sendBody(c echo.Context, at *engine.Elsewhere, body []byte) error {
 	read := &readBody{rest: bytes.NewReader(body)}
 	c.Request().Body, c.Request().ContentLength = read, int64(len(body))
-	return f.send(c, at)
+	return f.send(c, at, false)
 }
 
 // readBody is a body that was read. Its memory is reused as soon as it is closed. The transport may go on reading a
