@@ -15,7 +15,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/quern-queue/quern/engine/backlog"
 	"github.com/quern-queue/quern/engine/merge"
@@ -60,12 +59,10 @@ func (x *Sharding) Asking(ctx context.Context, name string, raw []byte, most int
 	return a, nil
 }
 
-// Foreseeable refuses questions about a plan that no shard can answer for itself.
+// Foreseeable refuses questions about a plan that a queue can follow, and of which no shard can answer its part for itself.
 func Foreseeable(name string, plan *strategy.Plan) error {
 	cross, why := together.CrossingOf(plan), ""
 	switch {
-	case slices.ContainsFunc(plan.Branches, func(br strategy.Branch) bool { return br.Scored != nil }):
-		why = "ranks candidates of one shard only"
 	case cross.Fair:
 		why = "shares out by one ledger of all shards"
 	case len(cross.Rates) > 0:

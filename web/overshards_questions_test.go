@@ -149,6 +149,8 @@ func TestShardsStrategies(t *testing.T) {
 		t.Errorf("the preview: %+v", preview.Picks)
 	}
 	s.do("POST", queuePath("orders", "/strategies/explain"), map[string]any{"strategy": one}, http.StatusOK, nil)
+	byGroup := `MaxSimultaneous("group", 1, missing=one, OldestFirst)`
+	s.do("POST", queuePath("orders", "/strategies/preview"), map[string]any{"strategy": byGroup, "max": 10}, http.StatusOK, nil)
 	s.do("POST", queuePath("orders", "/strategies/compare"), map[string]any{"a": one, "b": one}, http.StatusOK, nil)
 	s.do("PUT", queuePath("orders", "/strategies/own"), `{"strategy":"OldestFirst"}`, http.StatusCreated, nil)
 	if got := s.reserve("orders", api.ReserveRequest{Strategy: []byte(`{"name":"own"}`), Max: 1}).Reservations; len(got) != 1 {

@@ -160,14 +160,16 @@ func (f *groupFlags) ask(ctx context.Context, c call) (*api.Group, error) {
 	return client.PutGroup(ctx, c.Client, c.queue, c.args[0], settings, client.Condition{ETag: now.ETag, Absent: now.ETag == ""})
 }
 
+func shardRow(s api.Shard) []string {
+	return []string{number(s.Shard), s.Queue, s.State, number(s.Groups), number(s.SubmissionsOpen), number(s.Ready),
+		number(s.Reserved), s.Owner, inCommands.Replace(s.Reason)}
+}
+
 // shardsCommand lists the shards of a queue.
 func shardsCommand(a *app) *cobra.Command {
 	list := resource[api.Shard]{
 		ofQueue: true, header: []string{"SHARD", "ASK AS", "STATE", "GROUPS", "SUBMISSIONS", "READY", "RESERVED", "NODE", "REASON"},
-		row: func(s api.Shard) []string {
-			return []string{number(s.Shard), s.Queue, s.State, number(s.Groups), number(s.SubmissionsOpen), number(s.Ready),
-				number(s.Reserved), s.Owner, s.Reason}
-		},
+		row: shardRow,
 		list: does("shards", "List the shards of a queue", func(ctx context.Context, c call) (all[api.Shard], error) {
 			list, err := c.Shards(ctx, c.queue)
 			return listed(list), err

@@ -27,6 +27,7 @@ func TestMessagesNameCommands(t *testing.T) {
 		var out strings.Builder
 		a := &app{err: &out}
 		a.printProblem(api.Problem{Title: "No", Detail: text, Errors: []api.ProblemError{{Pointer: text, Detail: text}}})
+		out.WriteString(strings.Join(shardRow(api.Shard{Reason: text}), " "))
 		if found := http.FindString(out.String()); found != "" {
 			t.Errorf("%q is printed with %s in it: add it to inCommands", text, found)
 		}
