@@ -203,7 +203,7 @@ func TestAdviceOverSeveralNodes(t *testing.T) {
 			`SelectOnly("group", "acme", Fair("user", MaxSimultaneous("group", 2, Random)))`},
 		{`MaxSimultaneous("user", 2, Random)`, `Otherwise use the key "group"`, `MaxSimultaneous("group", 2, Random)`},
 		{`PreferDistinct("user", 2, Random)`, `Otherwise use the key "group"`, `PreferDistinct("group", 2, Random)`},
-		{`MaxRate("user", 2, "1s", missing=one, Random)`, `Instead, leave missing=one out and use the key "group"`, `MaxRate("group", 2, "1s", missing=one, Random)`},
+		{`MaxRate("user", 2, "1s", missing=one, Random)`, `Instead, use the key "group"`, `MaxRate("group", 2, "1s", missing=one, Random)`},
 	} {
 		_, err := reserveBy(t, workAt(t, a.Engine), c.refused, 1, 0)
 		if err == nil || !strings.Contains(fmt.Sprintf("%+v", err), c.advice) {

@@ -346,12 +346,13 @@ func countsInOne(plan *strategy.Plan, inOne bool) (err error) {
 // insteadOf says what can be used instead of a limit that one shard cannot keep; "": it can keep the limit.
 func insteadOf(l strategy.Limit, inOne bool) string {
 	var advice []string
-	key, lacking := queue.LackedBy(l.Key)
-	if lacking && key != queue.GroupKey { // submissions without a group are all in the first shard
-		advice = append(advice, "leave missing=one out")
-	}
-	if key != queue.GroupKey && !inOne {
-		advice = append(advice, fmt.Sprintf("use the key %q", queue.GroupKey))
+	const byGroup = "use the key \"" + queue.GroupKey + "\""
+	switch key, lacking := queue.LackedBy(l.Key); {
+	case key == queue.GroupKey: // submissions without a group are all in the first shard
+	case !inOne:
+		advice = append(advice, byGroup)
+	case lacking:
+		advice = append(advice, "leave missing=one out, or "+byGroup)
 	}
 	if l.Percent > 0 && !inOne {
 		advice = append(advice, "give a number")

@@ -262,7 +262,7 @@ func TestRefusalsOverShardsAdviseWhatWorks(t *testing.T) {
 			`Instead, count by the key "group" only, and select one group`,
 			`SelectOnly("group", "a", Fair("company", Fair("user", MaxSimultaneous("group", 2, Random))))`},
 		{one, `MaxSimultaneous("company", 2, missing=one, Random)`, `MaxSimultaneous(company<2, missing=one)`,
-			`Instead, leave missing=one out and use the key "group"`, `MaxSimultaneous("group", 2, Random)`},
+			`Instead, use the key "group"`, `MaxSimultaneous("group", 2, Random)`},
 		{one, `MaxSimultaneous("company", "20%", Random)`, `MaxSimultaneous(company<20%)`,
 			`Otherwise use the key "group" and give a number`, `MaxSimultaneous("group", 2, Random)`},
 		{one, `PreferDistinct("company", Random)`, `PreferDistinct(company)`, `Otherwise use the key "group"`, `PreferDistinct("group", Random)`},
