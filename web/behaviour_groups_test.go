@@ -182,6 +182,11 @@ func TestBehaviour115ShardsArePreparedAhead(t *testing.T) {
 	if kept.Settings.Shards != 4 || kept.Settings.MaxAttempts != 8 || len(kept.Warnings) != 1 || !strings.Contains(kept.Warnings[0], "keeps its 4 shards") {
 		t.Errorf("the first settings again: %d shards, %d attempts, %q", kept.Settings.Shards, kept.Settings.MaxAttempts, kept.Warnings)
 	}
+	kept = api.Queue{}
+	s.do("PUT", queuePath("orders", ""), `{"settings":{"max_attempts":9}}`, http.StatusOK, &kept) // that does not name them
+	if kept.Settings.Shards != 4 || kept.Settings.MaxAttempts != 9 || len(kept.Warnings) != 0 {
+		t.Errorf("settings without shards: %d shards, %d attempts, %q", kept.Settings.Shards, kept.Settings.MaxAttempts, kept.Warnings)
+	}
 	fewer = s.refused("PUT", queuePath("orders", ""), `{"settings":{"shards":2}}`, http.StatusUnprocessableEntity)
 	if len(fewer.Errors) != 1 || fewer.Errors[0].Pointer != "/settings/shards" {
 		t.Errorf("fewer shards without max_shards: %+v", fewer)

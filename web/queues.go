@@ -41,9 +41,9 @@ func (x queues) routes(r *router) {
 		brings: true, method: "PUT", path: "/v1/queues/{queue}", scope: scopeAdmin,
 		tag: tagQueues, creates: reflect.TypeFor[api.Queue](),
 		summary: "Create a queue or replace its settings",
-		about: "Replaces all settings: one that you leave out gets its default. A new queue answers 201. " +
-			"With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and " +
-			"answers 412."}, x.put)
+		about: "Replaces all settings: one that you leave out gets its default, except `shards`, which stays. A " +
+			"new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists " +
+			"stays as it is, and answers 412."}, x.put)
 	register(r, operation{id: "change-queue", act: act{"queue.change", ""},
 		method: "PATCH", path: "/v1/queues/{queue}", scope: scopeAdmin, tag: tagQueues,
 		summary: "Change some settings of a queue",
@@ -189,6 +189,9 @@ func (x queues) put(ctx context.Context, in *putQueueInput) (*creation[api.Queue
 	settings := engine.DefaultSettings(x.engine)
 	if err := readFields(queue.AllSettings(), &in.Body.value.Settings, &settings); err != nil {
 		return nil, prefixed(err, "/settings")
+	}
+	if now, err := x.engine.QueueInfo(in.Queue); err == nil && in.Body.value.Settings.Shards == nil {
+		settings.Shards = now.Settings.Shards // the default would mostly be too few, as their number can only rise
 	}
 	condition := Conditions{IfNoneMatch: in.IfNoneMatch}
 	if err := condition.hold("queue", 0, ""); err != nil {

@@ -41,18 +41,22 @@ func queueCommand(a *app) *cobra.Command {
 	}
 	return parent(&cobra.Command{Use: "queue", Short: "Create, change, list and delete queues"}, append(queues.commands(a),
 		queueSettingsCommand(a, "put NAME",
-			"Create a queue, or replace its settings; settings that you leave out get their default", true, (*client.Client).PutQueue),
+			"Create a queue, or replace its settings; settings that you leave out get their default, but --shards stays",
+			true, (*client.Client).PutQueue),
 		queueSettingsCommand(a, "set NAME", "Change some settings of a queue; others stay", false,
 			(*client.Client).ChangeQueue))...)
 }
 
 // withDefaults are the settings whose defaults are known here: a cluster has another one for the restart grace.
 func withDefaults(ctx context.Context, to *client.Client, now *api.QueueSettings) []*queue.Setting {
-	all := queue.AllSettings()
+	without := func(all []*queue.Setting, name string) []*queue.Setting {
+		return slices.DeleteFunc(all, func(d *queue.Setting) bool { return d.Name == name })
+	}
+	all := without(queue.AllSettings(), "shards") // it stays if it is not named
 	if now.RestartGraceMS == queue.ClusterRestartGrace.Milliseconds() {
 		for node, err := range to.Nodes(ctx) {
 			if err == nil && slices.ContainsFunc(node.Queues, func(q api.NodeQueue) bool { return q.LeaseMS != nil }) {
-				return slices.DeleteFunc(all, func(d *queue.Setting) bool { return d.Name == "restart_grace_ms" })
+				return without(all, "restart_grace_ms")
 			}
 		}
 	}

@@ -117,9 +117,9 @@ type Backoff struct {
 }
 
 // PutQueueRequest is the body of PUT /v1/queues/{queue}. It replaces all settings: a setting that is left out gets its
-// default.
+// default, except the number of shards, which stays.
 type PutQueueRequest struct {
-	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings; the others get their defaults
+	Settings QueueSettingsInput `json:"settings,omitzero"` // Settings; the others get their defaults, but shards stays
 }
 
 // ChangeQueueRequest is the body of PATCH /v1/queues/{queue}. A setting that is left out stays as it is.

@@ -826,8 +826,9 @@ class Calls:
         return found
 
     def put_queue(self, queue: str, body: types.PutQueueRequest, *, if_none_match: Optional[str] = None) -> types.Queue:
-        """Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default. A new queue
-        answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412.
+        """Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default, except `shards`,
+        which stays. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays
+        as it is, and answers 412.
         """
         found: types.Queue = self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, headers={"If-None-Match": if_none_match}, safe=if_none_match is None))
         return found
@@ -1846,8 +1847,9 @@ class AsyncCalls:
         return found
 
     async def put_queue(self, queue: str, body: types.PutQueueRequest, *, if_none_match: Optional[str] = None) -> types.Queue:
-        """Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default. A new queue
-        answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412.
+        """Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default, except `shards`,
+        which stays. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays
+        as it is, and answers 412.
         """
         found: types.Queue = await self._fetch(_request("put queue", "PUT", path("/v1/queues/{}", queue), body, headers={"If-None-Match": if_none_match}, safe=if_none_match is None))
         return found

@@ -2813,7 +2813,7 @@ class PutGroupRequest(TypedDict, total=False):
 
 class PutQueueRequest(TypedDict, total=False):
     """PutQueueRequest: see the server's OpenAPI document."""
-    #: Settings; the others get their defaults
+    #: Settings; the others get their defaults, but shards stays
     settings: QueueSettingsInput
 
 

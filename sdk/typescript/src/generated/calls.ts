@@ -311,7 +311,7 @@ export class Calls {
     return this.connection.json<Queue>({ what: "change queue", method: "PATCH", path: `/v1/queues/${part(queue)}`, safe: true && options.ifMatch === undefined, signal: options.signal, headers: { "if-match": options.ifMatch }, body: jsonBody(body) })
   }
 
-  /** Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412. Needs the scope admin. */
+  /** Create a queue or replace its settings. Replaces all settings: one that you leave out gets its default, except `shards`, which stays. A new queue answers 201. With `If-None-Match: *` the server only creates a new queue; one that exists stays as it is, and answers 412. Needs the scope admin. */
   putQueue(queue: string, body: PutQueueRequest, options: CallOptions & {
     /** *: the queue must not exist yet */
     ifNoneMatch?: string

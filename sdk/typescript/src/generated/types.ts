@@ -2111,7 +2111,7 @@ export type PutGroupRequest = {
 }
 
 export type PutQueueRequest = {
-  /** Settings; the others get their defaults */
+  /** Settings; the others get their defaults, but shards stays */
   settings?: QueueSettingsInput
 }
 
